@@ -18,8 +18,8 @@
 #include "support/operators.hpp"
 #include "support/oracle.hpp"
 
-/// What every backend must do, checked against the naive oracle. A backend's test file includes this header and
-/// instantiates the suite; it writes no other test of these properties.
+/// Tests of what every backend must do, checked against the naive oracle. A backend's test file includes this header
+/// and instantiates the suites; it contains no other test of these properties.
 namespace mc2::testing {
 
 using executor::Communicator;
@@ -61,7 +61,8 @@ inline bool chooses_experts(const planner::OpTraits& traits) { return traits.wor
 inline bool has_local_part(const planner::OpTraits& traits) { return traits.has_local_part; }
 inline bool has_row_shards(const planner::OpTraits& traits) { return traits.has_row_shards; }
 
-/// Every backend given with every operator kind that is so, also cut into columns where the kind is.
+/// Each of the backends with each operator kind for which `is_so` holds, cut into rows and, where the kind allows it,
+/// into columns.
 inline std::vector<ConformanceCase> with_kinds(bool (*is_so)(const planner::OpTraits&),
                                                const std::vector<BackendUnderTest>& backends) {
   std::vector<ConformanceCase> cases;
@@ -80,7 +81,7 @@ inline std::vector<ConformanceCase> with_kinds(bool (*is_so)(const planner::OpTr
 struct Bound {
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<ResidentProblem> problem;
-  std::unique_ptr<Prepared> prepared; ///< last: goes before what it was made from
+  std::unique_ptr<Prepared> prepared; ///< last, so that it is destroyed before the members it was made from
 };
 
 class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
@@ -88,8 +89,10 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
   static const executor::Backend& backend() { return *GetParam().under_test.backend; }
   static bool has_shards() { return planner::traits_of(GetParam().kind).has_row_shards; }
 
-  /// @param length of the cut axis; with rows and without shards only above the most rows that are cut along n
-  /// @param other  columns where rows are cut, rows where columns are: at most 64 of them
+  /// @param length  of the cut axis. Where rows without shards are cut, it is m, and the operator is cut along n
+  /// instead
+  ///                unless m is above the most rows that are cut along n
+  /// @param other  columns where rows are cut; rows where columns are cut, lowered to the most that are cut along n
   static OpSpec op_of(std::int64_t length, std::int64_t other, std::int64_t k, int world_size, DType dtype) {
     if (GetParam().axis == CutAxis::Columns)
       return {.kind = GetParam().kind,
@@ -109,7 +112,7 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
     return spec;
   }
 
-  /// 4 tables where they divide the columns, else as many as columns, or one.
+  /// 4 tables where 4 divides the columns; else as many as columns where these are few, or one.
   static planner::EmbeddingTables tables_of(std::int64_t n, std::int64_t k) {
     return {.table_count = n % 4 == 0 ? 4
                            : n < 20   ? n
@@ -118,15 +121,15 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
             .pooling = k % 2 == 0 ? planner::Pooling::Sum : planner::Pooling::Mean};
   }
 
-  /// Any number, one and as many as a row chooses among them.
+  /// 1 to 7 experts, of which each row chooses 1 to 3.
   static planner::ChosenExperts experts_of(std::int64_t n) {
     return {.count = 1 + n % 7, .top_k = 1 + n % std::min<std::int64_t>(1 + n % 7, 3)};
   }
 
-  /// Whether the backend runs the kind on so many ranks in any type here.
+  /// Whether the backend runs the kind on so many ranks in one of the types of first_dtype().
   static bool runs(int world_size) { return first_dtype(8, 8, 8, world_size).has_value(); }
 
-  /// The first type that the backend runs this shape in, and why it does not run the others.
+  /// The first type in which the backend runs this shape. @param reasons  why it does not run the types before
   static std::optional<DType> first_dtype(std::int64_t length, std::int64_t other, std::int64_t k, int world_size,
                                           std::string* reasons = nullptr) {
     for (const DType dtype : {DType::F32, DType::Bf16, DType::F16}) {
@@ -137,14 +140,14 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
     return std::nullopt;
   }
 
-  /// An operator with a cut axis so long, in the first type that the backend supports; f32 where none is,
-  /// which SetUp has excluded for ordinary shapes.
+  /// An operator in the first type that the backend supports; f32 where it supports none, which SetUp excludes for
+  /// ordinary shapes.
   static OpSpec op(std::int64_t length, std::int64_t other, std::int64_t k, int world_size) {
     return op_of(length, other, k, world_size, first_dtype(length, other, k, world_size).value_or(DType::F32));
   }
 
-  /// The operator, or what is next to it where rows choose experts: the kernels that multiply those need not take f32,
-  /// nor every n and k.
+  /// The operator, or a similar one where rows choose experts and the backend does not support it: kernels for such
+  /// operators need not support f32 or every n and k.
   static OpSpec next_to(OpSpec spec) {
     if (!spec.experts || backend().supports(spec)) return spec;
     if (spec.dtype == DType::F32) spec.dtype = DType::Bf16;
@@ -206,8 +209,8 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
     return bound;
   }
 
-  /// Every element of every rank near the naive oracle (which no poison is), and ranks that get the same result equal
-  /// to the bit.
+  /// Expects every element of every rank near the naive oracle, and equal bits on ranks that get the same result.
+  /// Poison is NaN and never near the oracle.
   static void expect_right(const OpSpec& spec, ResidentProblem& problem) {
     problem.fetch_results();
     expect_right(spec, problem.host().buffers());
@@ -272,7 +275,7 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
   }
 };
 
-/// Uncut, equal blocks, short first, short last, and a free list with single rows.
+/// Cuts of the operator: uncut, equal blocks, short first, short last, and a free list with single rows.
 inline std::vector<Cut> cuts_of(const OpSpec& op) {
   const std::int64_t m = planner::traits_of(op.kind).cut_axis_length(op);
   std::vector<Cut> cuts{{{m}}};
@@ -287,12 +290,12 @@ inline std::vector<Cut> cuts_of(const OpSpec& op) {
   return cuts;
 }
 
-/// What only some kinds have is asked of those alone.
+/// Suites for properties that only some kinds have.
 class ProductConformance : public BackendConformance {};
 class LocalPartConformance : public BackendConformance {};
 class ChoiceConformance : public BackendConformance {};
 class ShardConformance : public BackendConformance {};
-/// What only backends with virtual compute show.
+/// Suite for backends with virtual compute, which alone have intermediates.
 class IntermediatesConformance : public BackendConformance {};
 
 TEST_P(BackendConformance, FusedResultIsTheDefinitionForEveryCutAndRankCount) {
@@ -350,7 +353,7 @@ TEST_P(BackendConformance, ShortTypesAccumulateInF32) {
       auto communicator = open(world_size);
       for (const std::int64_t k : {8, 104, 112, 512}) {
         const OpSpec spec = op_of(97, 48, k, world_size, dtype);
-        if (dtype == DType::F8E4m3 && !backend().supports(spec)) continue; // sizes that its library does not multiply
+        if (dtype == DType::F8E4m3 && !backend().supports(spec)) continue; // its library does not take every size
         for (const Cut& cut : cuts_of(spec)) run_and_check(plan(spec, cut, *communicator), *communicator);
       }
       const OpSpec spec = op_of(96, 32, 2048, world_size, dtype);
@@ -426,7 +429,7 @@ TEST_P(ProductConformance, VerifyFindsAWrongNorm) {
   const auto element_bytes = static_cast<std::size_t>(planner::size_bytes(planner::product_type(spec)));
   const auto element =
       buffers[1].normed.subspan(static_cast<std::size_t>(3 * spec.n + 7) * element_bytes, element_bytes);
-  const std::size_t fraction = element_bytes == sizeof(float) ? 1 : 0; // the byte that holds an eighth, or less
+  const std::size_t fraction = element_bytes == sizeof(float) ? 1 : 0; // its bit 0x20 is a quarter or less
   element[fraction] ^= std::byte{0x20};
   const auto wrong = executor::verify_result(spec, buffers, cut, 1);
   ASSERT_FALSE(wrong.ok());
@@ -474,7 +477,8 @@ TEST_P(BackendConformance, LargerProblemPassesTheOracleOfVerify) {
   EXPECT_EQ(found.value().element_count, world_size * executor::operand_shapes(spec).c.element_count());
 }
 
-/// The choices of all rows of every rank, which ResidentProblem lets nobody write: copies, where ranks reach them.
+/// Writable choices of all rows of every rank, in memory that the ranks can read. Those of ResidentProblem cannot be
+/// written.
 struct OwnChoices {
   std::vector<std::vector<std::int64_t>> experts; ///< by rank
   std::vector<std::vector<float>> weights;        ///< by rank; empty where nothing is weighted
@@ -496,7 +500,7 @@ struct OwnChoices {
     bring();
   }
 
-  /// To where the ranks read them.
+  /// Uploads the choices to the memory that the ranks read.
   void bring() {
     auto next = memory.begin();
     for (std::size_t rank = 0; rank < experts.size(); ++rank) {
@@ -505,7 +509,7 @@ struct OwnChoices {
     }
   }
 
-  /// As memory of this process has them, for an oracle.
+  /// The host buffers of the problem with these choices, for an oracle.
   [[nodiscard]] std::vector<RankBuffers> as_read_by(const ResidentProblem& problem) const {
     std::vector<RankBuffers> host(problem.host().buffers().begin(), problem.host().buffers().end());
     for (std::size_t rank = 0; rank < host.size(); ++rank) {
@@ -516,7 +520,7 @@ struct OwnChoices {
   }
 };
 
-// All on one expert, more of them than one call multiplies; each its own; none for most.
+// Step 0: all rows choose one expert, more rows than one call multiplies. Steps 1 and 13: neighbouring choices differ.
 TEST_P(ChoiceConformance, AreRightHoweverUnevenAndReadByEveryRun) {
   auto communicator = open(2);
   OpSpec spec = op(330, 12, 9, 2);
@@ -720,7 +724,7 @@ TEST_P(BackendConformance, ASerialPlanOverlapsNothing) {
       const auto& second = (computes_first ? rank.communication : rank.compute).front();
       EXPECT_GE(second.start, first.end);
       EXPECT_GE(second.end, second.start);
-      if (rank.local.end.count() > 0) { // the own shard, where it is told apart
+      if (rank.local.end.count() > 0) { // the own shard, where the backend times it separately
         EXPECT_GE(rank.local.start, first.end);
       }
     }

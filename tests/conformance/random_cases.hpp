@@ -22,9 +22,9 @@
 #include "conformance/backend_conformance.hpp"
 #include "support/counts.hpp"
 
-/// Cases that nobody thought of: every kind with sizes, types, epilogues, routings, variants, schedules and cuts by
-/// chance, against the naive oracle and the tighter one of verify. A failure names the number of its case, which brings
-/// it back on the same machine: MC2_RANDOM_FIRST=1234 MC2_RANDOM_CASES=1.
+/// Random cases: every kind with random sizes, types, epilogues, routings, variants, schedules and cuts, checked
+/// against the naive oracle and the tighter one of verify. A failure names the number of its case. To repeat case 1234
+/// on the same machine, set MC2_RANDOM_FIRST=1234 MC2_RANDOM_CASES=1.
 namespace mc2::testing {
 
 class Dice {
@@ -36,7 +36,8 @@ class Dice {
   }
   [[nodiscard]] bool happens_once_in(int times) { return random_() % static_cast<unsigned>(times) == 0; }
 
-  /// Small ones as often as large ones, half of those from 8 on a multiple of 8.
+  /// A random size from 1 to `most`. Every order of magnitude is about equally likely. Of sizes from 8 on, half are
+  /// rounded down to a multiple of 8.
   [[nodiscard]] std::int64_t size(std::int64_t most) {
     const std::int64_t below =
         std::min(most, std::int64_t{1} << between(0, 1 + std::bit_width(static_cast<std::uint64_t>(most))));
@@ -72,7 +73,7 @@ struct RandomCase {
 class RandomConformance : public BackendConformance {
  protected:
   static constexpr std::int64_t kMostOfADimension = 130;
-  static constexpr int kUsualCaseCount = 40; ///< of a kind and link; more than a thousand on the host
+  static constexpr int kUsualCaseCount = 40; ///< per kind and link: more than a thousand in all on the host
 
   static std::uint64_t from_environment(const char* name, std::uint64_t usual) {
     const char* given = std::getenv(name);
@@ -90,7 +91,7 @@ class RandomConformance : public BackendConformance {
     const auto& traits = planner::traits_of(GetParam().kind);
     const std::int64_t length = dice.size(kMostOfADimension), other = dice.size(kMostOfADimension);
     const std::int64_t k = dice.size(kMostOfADimension);
-    // Fewer rows are cut along n.
+    // Operators with at most so many rows are cut along n.
     const std::int64_t fewest = GetParam().axis == CutAxis::Rows ? traits.max_column_cut_m : 0;
     OpSpec spec = op_of(fewest + length, other, k, world_size, dice.pick(kTypes));
     if (traits.work == planner::Work::Pooling) return spec;
@@ -108,7 +109,7 @@ class RandomConformance : public BackendConformance {
     return spec;
   }
 
-  /// Up to six blocks of any lengths.
+  /// A cut of one to six blocks of random lengths.
   static Cut draw_cut(Dice& dice, std::int64_t length) {
     std::set<std::int64_t> ends{length};
     for (std::int64_t i = dice.between(0, 5); i > 0; --i) ends.insert(dice.between(1, length));
@@ -130,7 +131,7 @@ class RandomConformance : public BackendConformance {
     return one;
   }
 
-  /// Choices as a routing has them.
+  /// Sets the choices to those of a routing: Equal, Zipf, or otherwise all to the last expert.
   static void route(OwnChoices& own, const OpSpec& spec, Routing routing) {
     for (auto& experts : own.experts)
       for (std::size_t i = 0; i < experts.size(); ++i) {
@@ -142,8 +143,8 @@ class RandomConformance : public BackendConformance {
     own.bring();
   }
 
-  /// Twice: a second run must not live on what the first left.
-  /// @return whether it ran: not all backends take counts with every type and variant
+  /// Runs and checks a case twice, because a second run must not depend on what the first one left behind.
+  /// @return whether the case ran: not all backends take counts with every type and variant
   static bool is_run_twice(const RandomCase& one, std::uint64_t seed, Communicator& communicator) {
     const OpSpec& spec = one.plan.op;
     ResidentProblem problem(spec, seed, communicator, {.counts = one.counts, .wants_gathered_a = one.wants_gathered_a});
@@ -185,7 +186,7 @@ TEST_P(RandomConformance, EveryCaseIsTheDefinition) {
     for (int again = 0; again < 50 && !backend().supports(spec); ++again) spec = draw_operator(dice, world_size);
     if (!backend().supports(spec)) continue;
     const RandomCase one = draw(dice, spec, *communicator);
-    if (case_count == 1) std::printf("case %s\n", one.text().c_str()), std::fflush(stdout); // one that crashes, too
+    if (case_count == 1) std::printf("case %s\n", one.text().c_str()), std::fflush(stdout); // before it may crash
     SCOPED_TRACE("case " + std::to_string(number) + ": " + one.text());
     run_count += is_run_twice(one, number, *communicator) ? 1 : 0;
   }

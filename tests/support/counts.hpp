@@ -10,8 +10,8 @@
 
 namespace mc2::testing {
 
-/// Rows from each rank to each, [from, to]: between 0 and `most`, half of them 0, no rank without any row in either
-/// direction.
+/// Rows from each rank to each, [from, to]: between 0 and `most`, about half of them 0. Every rank sends and receives
+/// at least one row.
 inline std::vector<std::int64_t> skewed_counts(int ranks, std::int64_t most, std::mt19937& random) {
   std::vector<std::int64_t> counts;
   for (int i = 0; i < ranks * ranks; ++i)
@@ -22,13 +22,19 @@ inline std::vector<std::int64_t> skewed_counts(int ranks, std::int64_t most, std
   return counts;
 }
 
-/// How rows are shared among the experts of a rank: equally, each half of what those before it left, the e-th 1/e of
-/// them as far as there are any, all to the last expert of rank 1, none, or by chance, half of them without any.
-enum class Routing { Equal, Halves, Zipf, OneTakesAll, None, Random };
+/// How rows are shared among the experts of a rank.
+enum class Routing {
+  Equal,       ///< the same number for each
+  Halves,      ///< each gets half of the rows that are left
+  Zipf,        ///< the e-th gets 1/e of all rows while rows are left
+  OneTakesAll, ///< the last expert of rank 1 gets all
+  None,        ///< nobody gets any
+  Random       ///< by chance, about half of them without any
+};
 inline constexpr std::array kRoutings{Routing::Equal,       Routing::Halves, Routing::Zipf,
                                       Routing::OneTakesAll, Routing::None,   Routing::Random};
 
-/// What every rank sends, RankBuffers::send_counts one below the other; no two ranks have more than m / ranks rows.
+/// RankBuffers::send_counts of all ranks, one after the other. No rank sends more than m / ranks rows to another.
 inline std::vector<std::int64_t> expert_counts(Routing routing, const planner::OpSpec& op, std::mt19937& random) {
   const std::int64_t most = op.m / op.world_size, experts = op.experts_per_rank;
   std::vector<std::int64_t> counts;

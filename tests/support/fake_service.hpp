@@ -17,7 +17,7 @@
 
 namespace mc2::support {
 
-/// A loopback port that nobody listens on: bound, so that nobody else gets it either.
+/// A loopback port on which nobody listens. It is bound, so that nobody else gets it.
 class DeadPort {
  public:
   DeadPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -40,7 +40,7 @@ class DeadPort {
   sockaddr_in address_{};
 };
 
-/// A Unix socket in the folder for temporary files, as long as it lives.
+/// A Unix socket in the folder for temporary files; the destructor removes its file.
 class SocketFile {
  public:
   SocketFile() {
@@ -68,11 +68,13 @@ class SocketFile {
   std::filesystem::path path_;
 };
 
-/// Answers every request on a loopback port, or a Unix socket, with the bytes that `answer` makes of it, then closes.
+/// Answers every request on a loopback port or a Unix socket with the bytes that `answer` returns, then closes the
+/// connection.
 template <typename Place>
 class FakeServiceAt {
  public:
-  /// @param answer  called by the service's threads, with the request's headers and body; empty: never answers
+  /// Called by the service's threads with the request's headers and body. Where it returns an empty string, the service
+  /// never answers the request.
   using Answer = std::function<std::string(const std::string& request)>;
 
   explicit FakeServiceAt(Answer answer) : answer_(std::move(answer)) {
@@ -107,7 +109,7 @@ class FakeServiceAt {
     ::close(connection);
   }
 
-  /// Until headers and the length that they announce are there.
+  /// Receives until the headers and as many bytes as they announce are there. False when stopped or disconnected.
   static bool receive(int connection, std::string& request, const std::stop_token& stop) {
     char part[65536];
     while (!stop.stop_requested() && !is_complete(request)) {
@@ -139,13 +141,13 @@ class FakeServiceAt {
   Place place_;
   Answer answer_;
   std::atomic<int> request_count_{0};
-  std::jthread acceptor_; ///< last: it works with what stands above
+  std::jthread acceptor_; ///< last, because its thread uses the members above
 };
 
 using FakeService = FakeServiceAt<DeadPort>;
 using FakeSocketService = FakeServiceAt<SocketFile>;
 
-/// An HTTP answer with its length.
+/// An HTTP answer with a Content-Length header.
 inline std::string http_answer(const std::string& body, const std::string& status = "200 OK",
                                const std::string& type = "application/json") {
   return "HTTP/1.1 " + status + "\r\nContent-Type: " + type + "\r\nContent-Length: " + std::to_string(body.size()) +

@@ -14,8 +14,9 @@
 
 namespace mc2::testing {
 
-/// Runs `rank_main(rank)` in as many processes and waits for them: what each returned, 99 for an exception, 128 + n for
-/// signal n. To be called before this process starts threads or opens a device.
+/// Runs `rank_main(rank)` in `count` processes and waits for them. Returns the exit code of each: what rank_main
+/// returned, 99 after an exception, 128 + n after signal n. Call it before this process starts threads or opens a
+/// device.
 inline std::vector<int> run_processes(int count, const std::function<int(int)>& rank_main) {
   std::fflush(nullptr);
   std::vector<pid_t> processes;
@@ -42,7 +43,7 @@ inline std::vector<int> run_processes(int count, const std::function<int(int)>& 
   return codes;
 }
 
-/// Zeros that processes forked later read and write together.
+/// Memory, filled with zeros, that this process shares with processes forked later.
 class SharedBytes {
  public:
   explicit SharedBytes(std::size_t count)

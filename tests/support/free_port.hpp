@@ -13,7 +13,7 @@ struct BoundSocket {
   int socket, port;
 };
 
-/// At a TCP port of the loopback device that nobody else has; the caller's to close.
+/// A socket bound to a TCP port of the loopback device that nobody else has. The caller closes it.
 inline BoundSocket bound_socket() {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};

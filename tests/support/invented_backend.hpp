@@ -16,7 +16,7 @@ namespace mc2::test {
 
 using VariantCosts = std::vector<std::pair<planner::Variant, InventedCosts>>;
 
-/// A run of invented times: nothing is multiplied or sent. Wants executor/src among the include directories.
+/// A run that reports invented times and neither multiplies nor sends. Needs executor/src as an include directory.
 class InventedRun final : public executor::Prepared {
  public:
   InventedRun(const executor::StageList& list, const InventedCosts& costs) : stages_(list.stages), costs_(costs) {}
@@ -26,7 +26,7 @@ class InventedRun final : public executor::Prepared {
     using executor::RunMode;
     const bool computes = mode != RunMode::CommunicationOnly;
     const bool communicates = mode != RunMode::ComputeOnly && mode != RunMode::SerialCompute;
-    const bool waits = mode == RunMode::Fused || mode == RunMode::Serial; // serial is asked of uncut plans only
+    const bool waits = mode == RunMode::Fused || mode == RunMode::Serial; // Serial is used with uncut plans only
     executor::RankTimes times;
     std::chrono::nanoseconds compute{0}, communication{0};
     for (const auto& stage : stages_) {

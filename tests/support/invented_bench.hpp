@@ -13,12 +13,12 @@
 
 namespace mc2::test {
 
-/// What blocks of a variant cost on a machine that does not exist, in us.
+/// Costs of a variant's blocks on a machine that does not exist, in us.
 struct InventedCosts {
   double compute_us = 20, compute_us_per_row = 1;
   double communication_us = 15, communication_us_per_row = 0.75;
-  double hand_over_us = 0;    ///< between blocks of a lane alone
-  std::int64_t step_rows = 1; ///< that the compute lane begins together
+  double hand_over_us = 0;    ///< between the blocks of a lane; InventedBench ignores it
+  std::int64_t step_rows = 1; ///< the compute lane pays for whole steps of this many rows
 
   [[nodiscard]] double block_us(bool is_compute, std::int64_t rows) const {
     const std::int64_t begun_rows = (rows + step_rows - 1) / step_rows * step_rows;
@@ -30,7 +30,8 @@ struct InventedCosts {
     for (const auto rows : cut.block_rows) sum += block_us(is_compute, rows);
     return sum;
   }
-  /// A block's second lane after its first lane and the block before it; the lanes do not disturb each other.
+  /// Makespan of a cut whose lanes do not disturb each other. A block enters the second lane when it has left the first
+  /// and the block before it has left the second.
   [[nodiscard]] double fused_us(bool compute_first, const planner::Cut& cut) const {
     double first_end = 0, second_end = 0;
     for (const auto rows : cut.block_rows) {
@@ -50,8 +51,8 @@ inline planner::OpSpec invented_op() {
           .world_size = 2};
 }
 
-/// A bench of invented times, which repeat every 5 runs with up to 0.4 % more: the same on every machine. Its clock
-/// goes on by what it measures. tests/doors/tuning_doors.py has the same numbers for other languages.
+/// A bench of invented times, the same on every machine. A noise of up to 0.4 % repeats every 5 runs. Its clock
+/// advances by the times that it reports. tests/doors/tuning_doors.py has the same numbers for other languages.
 class InventedBench : public profiler::Bench {
  public:
   InventedBench(planner::OpSpec op, std::vector<std::pair<planner::Variant, InventedCosts>> costs,
@@ -91,7 +92,7 @@ class InventedBench : public profiler::Bench {
 
  protected:
   void release(const planner::Variant& variant) override { released_.push_back(variant.text()); }
-  /// One run's time: what it takes, and a little more.
+  /// The time of one run: `us` with the noise. Advances the clock.
   virtual double timed(double us) {
     us *= 1 + 0.001 * (run_count_ % 5);
     ++run_count_;

@@ -10,14 +10,14 @@
 
 namespace mc2::testing {
 
-/// How well one shape's model is foretold by the others'.
+/// Errors of a model that is predicted from models of other shapes, for one component.
 struct TransferError {
   planner::OpSpec target;
   planner::OpSpec source;
   planner::Component component = planner::Component::Matmul;
-  double median_relative = 0; ///< of |transferred / own - 1| over sizes spread over the target's measured range
+  double median_relative = 0; ///< median of |transferred / own - 1| over sizes in the target's measured range
   double worst_relative = 0;
-  double covered = 0; ///< share of those sizes at which the own time lies in the transferred interval
+  double covered = 0; ///< share of these sizes at which the own time lies in the transferred interval
 };
 
 inline TransferError compare(const planner::Transfer& transferred, const planner::CostModel& own,
@@ -47,8 +47,9 @@ inline TransferError compare(const planner::Transfer& transferred, const planner
   return result;
 }
 
-/// Leave-one-shape-out: every model is predicted by transfer_from_nearest from all models of other (n, k) and compared
-/// with its own curves at 16 sizes of equal ratio. First variant of each. Two entries per model that can be predicted.
+/// Leave-one-shape-out: transfer_from_nearest predicts every model from all models of other (n, k); compare() compares
+/// the result with the model's own curves at 16 sizes of equal ratio. Only the first variant of each model counts.
+/// Returns two entries, one per component, for each model that can be predicted.
 /// Source: leave-one-group-out cross-validation (Stone, 1974).
 inline std::vector<TransferError> leave_one_shape_out(std::span<const planner::CostModel> models) {
   std::vector<TransferError> errors;

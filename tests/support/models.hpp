@@ -43,8 +43,8 @@ inline planner::CostModel model_of(const planner::OpSpec& op, planner::CostCurve
   return model;
 }
 
-/// R = 4 ranks gather 4 x 256 rows of 1 KiB. Own shard 50 us; a row of the cut axis costs 0.5 us of matmul for the
-/// other ranks' three rows, and 4 KiB on the link, 1 us.
+/// 4 ranks gather 4 x 256 rows of 1 KiB. The matmul of the own shard takes 50 us. A row of the cut axis costs 0.5 us of
+/// matmul, for the three rows of the other ranks, and 1 us on the link, for 4 KiB.
 inline planner::CostModel all_gather_model() {
   planner::CostModel model =
       model_of({planner::OpKind::AllGatherMatmul, 1024, 256, 512, planner::DType::F16, 4},

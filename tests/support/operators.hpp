@@ -4,8 +4,8 @@
 
 namespace mc2::testing {
 
-/// With what the kind needs beside sizes: 4 tables, or one where they do not divide the columns; 5 experts of which
-/// rows choose 2.
+/// The operator with the settings that its kind needs besides sizes: 4 tables, or one where 4 do not divide the
+/// columns; 5 experts, of which each row chooses 2.
 inline planner::OpSpec completed(planner::OpSpec op) {
   switch (planner::traits_of(op.kind).work) {
     case planner::Work::Matmul: break;
@@ -17,7 +17,7 @@ inline planner::OpSpec completed(planner::OpSpec op) {
   return op;
 }
 
-/// Whether C is more than products of rows, so that a residual can be added to it.
+/// Whether a residual can be added to C: always, except where rows choose experts and their products are not summed.
 inline bool takes_residual(const planner::OpSpec& op) { return !op.experts || planner::traits_of(op.kind).sums(); }
 
 } // namespace mc2::testing

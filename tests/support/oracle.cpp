@@ -16,7 +16,7 @@ constexpr auto kPowersOfTwo = [] {
   return powers;
 }();
 
-// fraction 2^exponent, without a call for each of millions of elements.
+// fraction * 2^exponent from a table, because there are millions of elements.
 double scaled(int fraction, int exponent) {
   return fraction * kPowersOfTwo[static_cast<std::size_t>(exponent - kLeastExponent)];
 }
@@ -53,7 +53,7 @@ std::vector<double> elements(planner::DType dtype, std::span<const std::byte> by
 
 namespace {
 
-// A rank's B, i8 with its scales; those of several experts one below the other.
+// A rank's B, with its scales for i8. The Bs of several experts follow one another.
 std::vector<double> b_elements(const planner::OpSpec& op, const executor::RankBuffers& rank) {
   auto b = elements(op.dtype, rank.b);
   if (rank.b_scales.empty()) return b;
@@ -64,7 +64,7 @@ std::vector<double> b_elements(const planner::OpSpec& op, const executor::RankBu
   return b;
 }
 
-// A rank's A, i8 with its scale: its own where products travel, what the others are told where A does.
+// A rank's A, with its scale for i8: the rank's only scale, or its entry where every rank has the scales of all.
 std::vector<double> a_elements(const planner::OpSpec& op, std::span<const executor::RankBuffers> buffers,
                                std::size_t rank) {
   auto a = elements(op.dtype, buffers[rank].a);
@@ -118,13 +118,14 @@ std::vector<double> naive_matmul_all_reduce(const planner::OpSpec& op, std::span
 
 namespace {
 
-// Rows of one matrix, each plus the bias.
+// Adds the bias to each row.
 void add_bias(const planner::OpSpec& op, std::span<const std::byte> bias, std::span<double> rows) {
   const auto addends = elements(planner::product_type(op), bias);
   for (std::size_t i = 0; i < rows.size() && !addends.empty(); ++i) rows[i] += addends[i % addends.size()];
 }
 
-// The rows that rank `from` has for each expert of each rank, [to, expert]: dispatch's view, whichever way they travel.
+// Number of rows that rank `from` has for each expert of each rank, [to, expert], as seen by dispatch even where the
+// rows travel back.
 std::vector<std::int64_t> rows_for_experts(const planner::OpSpec& op, std::span<const executor::RankBuffers> buffers,
                                            std::size_t from) {
   const auto experts = static_cast<std::size_t>(op.experts_per_rank);
@@ -136,7 +137,7 @@ std::vector<std::int64_t> rows_for_experts(const planner::OpSpec& op, std::span<
   return {counts.begin(), counts.end()};
 }
 
-// How rows that were dispatched lie at a rank: which rank they are from and which expert's they are, row by row.
+// The rank that a dispatched row is from, and the expert that multiplies it.
 struct Origin {
   std::size_t from, expert;
 };
@@ -153,7 +154,7 @@ std::vector<Origin> dispatched_rows(const planner::OpSpec& op, std::span<const e
   return rows;
 }
 
-// A mixture of experts where ranks have several: each rank's rows, packed by expert, times its experts' Bs.
+// Product of one rank with several experts: its dispatched rows, each times the B of its expert, plus the bias.
 std::vector<double> naive_expert_product(const planner::OpSpec& op, const std::vector<double>& a,
                                          std::span<const executor::RankBuffers> buffers, std::size_t rank) {
   const auto n = static_cast<std::size_t>(op.n), k = static_cast<std::size_t>(op.k);
@@ -169,7 +170,8 @@ std::vector<double> naive_expert_product(const planner::OpSpec& op, const std::v
   return product;
 }
 
-// Rows of the ranks' own order, by rank and by expert, as dispatch brings them to the experts; or back.
+// Exchanges rows between the ranks' own order, by rank and expert, and the order in which experts get them: forward for
+// dispatch, back otherwise.
 std::vector<std::vector<double>> naive_expert_exchange(const planner::OpSpec& op,
                                                        const std::vector<std::vector<double>>& sent,
                                                        std::span<const executor::RankBuffers> buffers,
@@ -216,7 +218,7 @@ std::vector<std::vector<double>> naive_experts(const planner::OpSpec& op,
   return is_dispatch ? rows : naive_expert_exchange(op, rows, buffers, static_cast<std::size_t>(op.n));
 }
 
-// Each rank's matrix of so many rows [rows, k] times its own B, plus its bias if it has one.
+// Each rank's matrix [rows, k] times its own B, plus its bias where it has one.
 std::vector<std::vector<double>> naive_products(const planner::OpSpec& op, const std::vector<std::vector<double>>& a,
                                                 std::span<const executor::RankBuffers> buffers) {
   std::vector<std::vector<double>> products;
@@ -229,8 +231,8 @@ std::vector<std::vector<double>> naive_products(const planner::OpSpec& op, const
   return products;
 }
 
-// MPI_Alltoallv of matrices with so many columns, packed by receiver: to the receivers, packed by sender. m / R rows
-// each where the ranks have no counts.
+// MPI_Alltoallv of matrices with `columns` columns: they are packed by receiver before and by sender after. Each pair
+// exchanges m / R rows where the ranks have no counts.
 std::vector<std::vector<double>> naive_all_to_all(const planner::OpSpec& op,
                                                   const std::vector<std::vector<double>>& sent,
                                                   std::span<const executor::RankBuffers> buffers,
@@ -249,7 +251,7 @@ std::vector<std::vector<double>> naive_all_to_all(const planner::OpSpec& op,
   return received;
 }
 
-// One rank's pooled features [m, n] by the definition of torch.nn.EmbeddingBag: offsets and row numbers as int64.
+// One rank's pooled features [m, n] by the definition of torch.nn.EmbeddingBag. Offsets and row numbers are int64.
 std::vector<double> naive_pooled(const planner::OpSpec& op, const executor::RankBuffers& rank) {
   const auto number = [](std::span<const std::byte> from, std::int64_t index) {
     std::int64_t value = 0;
@@ -274,7 +276,7 @@ std::vector<double> naive_pooled(const planner::OpSpec& op, const executor::Rank
   return pooled;
 }
 
-// Rank r's samples with the features of rank 0's tables first: [m / R, R n].
+// For each rank, its samples [m / R, R n], with the features of rank 0's tables first.
 std::vector<std::vector<double>> naive_embedding_all_to_all(const planner::OpSpec& op,
                                                             std::span<const executor::RankBuffers> buffers) {
   std::vector<std::vector<double>> pooled, results(buffers.size());
@@ -289,7 +291,7 @@ std::vector<std::vector<double>> naive_embedding_all_to_all(const planner::OpSpe
   return results;
 }
 
-// What a row chose: an expert, and what its product counts times. Experts are int64, weights f32.
+// One choice of a row: an expert (int64) and the weight of its product (f32).
 struct Chosen {
   std::size_t expert;
   double weight;
@@ -302,7 +304,7 @@ Chosen chosen_at(const executor::RankBuffers& rank, std::size_t place) {
           is_weighted ? element(planner::DType::F32, rank.choices.weights, static_cast<std::int64_t>(place)) : 1.0};
 }
 
-// One row [k] times an expert's matrix, so many times, added to a row [n].
+// Adds to a row [n] the product of one row [k] and the chosen expert's matrix, times the weight.
 void add_chosen(const planner::OpSpec& op, std::span<const double> row, std::span<const double> b, const Chosen& chosen,
                 std::span<double> result) {
   const auto n = static_cast<std::size_t>(op.n), k = static_cast<std::size_t>(op.k);
@@ -345,8 +347,8 @@ std::vector<double> naive_sum_of_choices(const planner::OpSpec& op, std::span<co
   return sum;
 }
 
-// The definition of every kind without residual, and without the bias of kinds that sum or gather: C of each rank,
-// row-major, in double.
+// C of each rank by the definition of its kind, row-major, in double. Without the residual, and without the bias of
+// kinds that sum or gather.
 //   matmul_all_reduce      the sum of all A_r B_r
 //   matmul_reduce_scatter  rank r's m / R rows of that sum
 //   all_gather_matmul      all ranks' rows of A, one below the other, times the rank's own B
@@ -436,7 +438,7 @@ double norm_error_ratio(const planner::OpSpec& op, const executor::RankBuffers& 
     const double factor = 1 / std::sqrt(squares / static_cast<double>(n) + rank.norm_epsilon);
     for (std::size_t j = 0; j < n; ++j) {
       const double normed_c = c[row * n + j] * factor;
-      // An error of e moves an element by e factor, and the root of the mean by no more than e.
+      // An error e in every element moves an element by e * factor and the root of the mean square by at most e.
       const double bound = std::abs(weight[j]) * 1.1 * (allowed * factor * (1 + std::abs(normed_c)) + roundoff);
       const double ratio = std::abs(normed[row * n + j] - normed_c * weight[j]) / std::max(bound, 0x1p-100); // weight 0
       if (std::isnan(ratio)) return ratio;

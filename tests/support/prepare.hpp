@@ -10,7 +10,7 @@
 
 namespace mc2::testing {
 
-/// Of the host backend, as its users name them. @param device  virtual; empty: the CPU
+/// Options of the host backend, from the texts that users give. @param device  virtual compute; empty: the CPU
 inline executor::CommunicatorOptions host_options(int ranks, const std::string& link = "shm",
                                                   const std::string& device = "") {
   executor::CommunicatorOptions options;
@@ -20,7 +20,8 @@ inline executor::CommunicatorOptions host_options(int ranks, const std::string& 
   return options;
 }
 
-/// Blocks that nobody planned, bound to buffers. Errors: as planner::unpredicted_plan and executor::prepare.
+/// Prepares a cut without predictions and binds it to buffers.
+/// Errors: as planner::unpredicted_plan and executor::prepare.
 inline Result<std::unique_ptr<executor::Prepared>> prepare_cut(executor::Communicator& communicator,
                                                                const planner::OpSpec& op, const planner::Cut& cut,
                                                                const planner::Variant& variant,

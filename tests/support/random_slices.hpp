@@ -6,7 +6,7 @@
 
 namespace mc2::testing {
 
-/// A legal setting "slices": one to eight equal ones, or up to six in other proportions.
+/// A legal setting "slices": one to eight equal slices, or two to six slices in other proportions.
 inline std::string random_slices() {
   if (*rc::gen::arbitrary<bool>()) return std::to_string(*rc::gen::inRange(1, 9));
   std::string text = std::to_string(*rc::gen::inRange(1, 5));

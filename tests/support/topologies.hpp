@@ -4,8 +4,8 @@
 
 namespace mc2::planner::examples {
 
-/// 4 nodes of 4 ranks, 2 rails each; round numbers, so that times can be worked out by hand: 0.001 us per byte inside a
-/// node, 0.005 us per byte through both rails of one.
+/// 4 nodes of 4 ranks with 2 rails each. The numbers are round, so that times can be worked out by hand: 0.001 us per
+/// byte inside a node, 0.005 us per byte through both rails of a node.
 inline Topology topology() {
   Topology topology;
   topology.name = "example";

@@ -8,7 +8,7 @@
 #include "mc2/planner/cost_curve.hpp"
 #include "mc2/profiler/fit.hpp"
 
-/// Random cost curves with known answers, and noisy samples of them. Everything follows from the generator given.
+/// Random cost curves that serve as the truth, and noisy samples of them. All numbers come from the given generator.
 namespace mc2::testing {
 
 using Random = std::mt19937_64;
@@ -24,13 +24,14 @@ inline planner::CostCurve truth_of(planner::CostCurve::Shape shape, double max_x
   return curve;
 }
 
-/// The largest block costs 2 to 30 times the fixed part.
+/// An affine curve. The part that grows is 2 to 30 times the fixed part at max_x.
 inline planner::CostCurve affine_truth(Random& random, double max_x) {
   const double alpha_us = uniform(random, 5, 100);
   return truth_of(planner::AffineCurve{alpha_us, alpha_us * uniform(random, 2, 30) / max_x}, max_x);
 }
 
-/// Concave up to a knot in the middle third, then a line of a third to two thirds of the first slope.
+/// A curve that is concave up to a knot at 0.3 to 0.5 of max_x, then a line with a third to two thirds of the first
+/// slope.
 inline planner::CostCurve piecewise_truth(Random& random, double max_x) {
   const double knot_x = max_x * uniform(random, 0.3, 0.5), alpha_us = uniform(random, 5, 30);
   const double slope = alpha_us * uniform(random, 10, 30) / max_x;
@@ -40,7 +41,7 @@ inline planner::CostCurve piecewise_truth(Random& random, double max_x) {
   return truth_of(curve, max_x);
 }
 
-/// Three knots, at which the slope changes by a factor of 2.5 to 5, up and down in turn.
+/// A curve with three knots, at which the slope changes by a factor of 2.5 to 5, alternately up and down.
 inline planner::CostCurve segments_truth(Random& random, double max_x) {
   planner::SegmentsCurve curve;
   double slope = uniform(random, 0.05, 0.2), begin_x = 0, begin_us = uniform(random, 5, 30);
@@ -58,7 +59,7 @@ inline planner::CostCurve segments_truth(Random& random, double max_x) {
   return truth_of(curve, max_x);
 }
 
-/// 4 to 16 waves, a step of 0.5 to 1 times what the affine base costs in one of them.
+/// A staircase of 4 to 16 waves. The affine base grows within a wave by at most half a step.
 inline planner::CostCurve staircase_truth(Random& random, double max_x) {
   const double period_x = max_x / uniform(random, 4, 16), step_us = uniform(random, 20, 200);
   return truth_of(planner::StaircaseCurve{step_us * uniform(random, 0.1, 0.5),
@@ -66,21 +67,21 @@ inline planner::CostCurve staircase_truth(Random& random, double max_x) {
                   max_x);
 }
 
-/// Equally spaced up to max_x.
+/// Sizes at equal distances up to max_x.
 inline std::vector<double> even_sizes(int count, double max_x) {
   std::vector<double> sizes;
   for (int i = 1; i <= count; ++i) sizes.push_back(max_x * i / count);
   return sizes;
 }
 
-/// In equal ratios from max_x / 32 to max_x.
+/// Sizes in equal ratios from max_x / 32 to max_x.
 inline std::vector<double> geometric_sizes(int count, double max_x) {
   std::vector<double> sizes;
   for (int i = 0; i < count; ++i) sizes.push_back(max_x / 32 * std::pow(32.0, i / (count - 1.0)));
   return sizes;
 }
 
-/// Groups of three that differ by 1 %.
+/// Groups of three sizes that differ by 1 %.
 inline std::vector<double> clustered_sizes(int count, double max_x) {
   std::vector<double> sizes;
   for (const double centre : even_sizes(count / 3, max_x * 0.99))
@@ -92,7 +93,7 @@ inline double noisy(Random& random, double time_us, double noise) {
   return time_us * std::exp(std::normal_distribution<double>(0, noise)(random));
 }
 
-/// One time per size. Its spread is not told, so that a fit must find the noise in its own residuals.
+/// One noisy time per size. Its spread is left unknown, so that a fit must find the noise in its own residuals.
 inline std::vector<profiler::FitPoint> samples_of(Random& random, const planner::CostCurve& truth,
                                                   const std::vector<double>& sizes, double noise) {
   std::vector<profiler::FitPoint> points;
