@@ -19,12 +19,12 @@ using executor::Prepared;
 
 constexpr std::int64_t kLeastBytes = std::int64_t{16} << 10U, kMostBytes = std::int64_t{64} << 20U;
 constexpr std::int64_t kStep = 4;
-/// Collectives of one run, so that starting and ending it weigh little; fewer where each takes long, so that their rows
-/// stay in the caches as those of one collective over and over would.
+/// Most collectives of one run: several, so that starting and ending the run weigh little. Large messages get fewer, at
+/// most kBytesPerRun in all, so that their rows stay in the caches as with a single repeated collective.
 constexpr std::int64_t kBackToBack = 8;
 constexpr std::int64_t kBytesPerRun = std::int64_t{2} << 20U;
 constexpr int kTrials = 7, kPairs = 31;
-constexpr std::int64_t kColumns = 256; // so that the smallest message has rows enough to be cut along m
+constexpr std::int64_t kColumns = 256; // small enough that even the smallest message is cut along m
 constexpr std::string_view kRival = "blocking";
 constexpr std::array<std::string_view, 2> kOurs{"direct", "two_shot"};
 
@@ -32,7 +32,8 @@ std::int64_t count_of(std::int64_t message_bytes) {
   return std::clamp<std::int64_t>(kBytesPerRun / message_bytes, 1, kBackToBack);
 }
 
-/// The matmul is there for its buffers only. One row more, whose collective lines the ranks up and is not counted.
+/// The operator whose collectives are timed; its matmul only provides the buffers. It has one row more than the
+/// messages: the collective of that row synchronises the ranks and is not counted.
 planner::OpSpec carrier(std::int64_t message_bytes, int ranks) {
   const std::int64_t rows = message_bytes / (kColumns * planner::size_bytes(planner::DType::F32));
   return {.kind = planner::OpKind::MatmulAllReduce,
@@ -43,13 +44,13 @@ planner::OpSpec carrier(std::int64_t message_bytes, int ranks) {
           .world_size = ranks};
 }
 
-/// A variant whose result was right, ready to run.
+/// A variant whose result was verified, ready to run.
 struct Runner {
   planner::Variant variant;
   Prepared* prepared = nullptr;
-  std::int64_t count = 1; ///< collectives of the message in a run
+  std::int64_t count = 1; ///< collectives in a run, without the first
 
-  /// Of one collective on the slowest rank.
+  /// Time of one collective on the slowest rank.
   [[nodiscard]] double time_us() const {
     std::chrono::nanoseconds slowest{0};
     for (const auto& rank : prepared->run(executor::RunMode::CommunicationOnly).ranks)
@@ -82,10 +83,10 @@ Result<std::vector<Runner>> make_runners(Workbench& bench, std::span<const std::
 
 struct Comparison {
   planner::Variant variant;
-  double ours_us = 0, rival_us = 0, ratio = 0; ///< medians; ratio: of rival / ours of neighbours
+  double ours_us = 0, rival_us = 0, ratio = 0; ///< medians; ratio: rival / ours over neighbouring runs
 };
 
-/// The switch from one variant to another is measured, in runs that the comparison does not use.
+/// The fastest of the variants, found in runs that the comparison does not use.
 const Runner& fastest_of(const std::vector<Runner>& runners) {
   std::vector<std::vector<double>> times(runners.size());
   for (int trial = 0; trial < kTrials; ++trial)

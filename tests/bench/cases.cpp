@@ -14,9 +14,9 @@ namespace {
 /// Worst and mean figures of the cases of one kind.
 struct Tally {
   int case_count = 0;
-  double worst_peer_error = 0, worst_uncut_error = 0; ///< |mc2's time of their cut / their time - 1|
-  double worst_over_best = -1, worst_over_uncut = -1; ///< of mc2's plan, relative; <= 0 is never above
-  double log_ratio_sum = 0;                           ///< of mc2's plan to the peer's
+  double worst_peer_error = 0, worst_uncut_error = 0; ///< |mc2's time of the published cut / published time - 1|
+  double worst_over_best = -1, worst_over_uncut = -1; ///< mc2's plan / the other - 1, largest; <= 0: never slower
+  double log_ratio_sum = 0;                           ///< sum of log(mc2's plan / the peer's plan)
   int peer_above_uncut_count = 0;
 
   void add(const PublishedCase& each, double reproduced_peer_us, double reproduced_uncut_us, double plan_us) {
@@ -51,7 +51,7 @@ struct Tally {
   }
 };
 
-/// The family in which the file's best_us is the best.
+/// The family of cuts among which the file's best_us is the best.
 planner::PlanOptions published_options() {
   planner::PlanOptions options;
   options.alignment = options.min_block_rows = 128;
@@ -72,9 +72,9 @@ Result<void> compare(const PublishedCase& each, Tally& tally) {
 
 // ---- strategies under contention ----
 
-/// One strategy against the exact search over the lists that it may choose from.
+/// One strategy compared with an exact search over the lists from which the strategy may choose.
 struct Regret {
-  std::vector<double> ratios; ///< of the strategy's plan to the reference
+  std::vector<double> ratios; ///< time of the strategy's plan / the reference's
   int slower_than_uncut_count = 0, refused_count = 0;
 
   [[nodiscard]] std::vector<std::string> row(const std::string& strategy, double slowdown) const {

@@ -44,7 +44,7 @@ struct Pipe {
   Pipe(const Pipe&) = delete;
   Pipe& operator=(const Pipe&) = delete;
 
-  /// The end as a stream, which then owns it.
+  /// Turns an end of the pipe into a stream, which then owns it.
   static std::FILE* take(int& end, const char* mode) {
     std::FILE* file = fdopen(end, mode);
     if (file == nullptr) fail("fdopen");
@@ -53,7 +53,7 @@ struct Pipe {
   }
 };
 
-/// What posix_spawn is told, released at the end of the scope.
+/// Settings for posix_spawn; the destructor releases them.
 struct SpawnSettings {
   posix_spawn_file_actions_t files{};
   posix_spawnattr_t attributes{};
@@ -107,14 +107,14 @@ ChildProcess::~ChildProcess() {
   if (process_ < 0) return;
   input_.reset();
   wait_for_end(kFarewell);
-  kill(-process_, SIGKILL); // it, or what it left behind
+  kill(-process_, SIGKILL); // the child or the processes that it left behind
   waitpid(process_, nullptr, 0);
 }
 
 void ChildProcess::wait_for_end(milliseconds patience) const noexcept {
   const auto deadline = Clock::now() + patience;
   while (Clock::now() < deadline) {
-    siginfo_t found{}; // not reaped, so that nobody else gets its number before its group is killed
+    siginfo_t found{}; // WNOWAIT keeps the zombie, so that its process number is not reused before the group is killed
     if (waitid(P_PID, static_cast<id_t>(process_), &found, WEXITED | WNOHANG | WNOWAIT) != 0 || found.si_pid != 0)
       return;
     std::this_thread::sleep_for(milliseconds(10));
@@ -143,7 +143,7 @@ Result<std::string> ChildProcess::read_line(milliseconds patience) {
       return Error{ErrorCode::OutOfRange, "child",
                    "gave no answer within " + std::to_string(patience.count() / 1000) + " s"};
     pollfd waiting{descriptor, POLLIN, 0};
-    if (poll(&waiting, 1, 100) <= 0) continue; // look for interrupts in between
+    if (poll(&waiting, 1, 100) <= 0) continue; // short, so that interrupts are noticed
     char chunk[4096];
     const ssize_t count = read(descriptor, chunk, sizeof chunk);
     if (count > 0) received_.append(chunk, static_cast<std::size_t>(count));

@@ -14,18 +14,18 @@ class App;
 
 namespace mc2::cli {
 
-/// On what collectives alone are timed.
+/// The backend and the operator kind whose collectives are timed alone.
 struct CollectiveSite {
   const executor::Backend* backend = nullptr;
   executor::CommunicatorOptions options;
   planner::OpKind kind = planner::OpKind::MatmulAllReduce;
   planner::DType dtype = planner::DType::F32;
 
-  /// What the backend proposes, but for tiles of the matmul.
+  /// The variants that the backend proposes, without those that name a tile of the matmul.
   [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op) const;
 };
 
-/// The options that say so.
+/// Command-line options for a CollectiveSite.
 struct CollectiveOptions {
   MachineOptions machine;
   std::string dtype = "f32";
@@ -36,14 +36,14 @@ struct CollectiveOptions {
   [[nodiscard]] Result<CollectiveSite> site() const;
 };
 
-/// One operator in equal blocks, ready to run with every variant, each checked; its collectives alone are timed.
+/// One operator in equal blocks, prepared and checked with several variants. Only its collectives are timed.
 class CollectiveRig {
  public:
   CollectiveRig(const planner::OpSpec& op, executor::Communicator& communicator);
 
-  /// Errors: as Communicator::prepare; Mismatch.
+  /// Prepares the operator with a variant and checks its result. Errors: as Communicator::prepare; Mismatch.
   Result<void> add(const planner::Variant& variant, std::int64_t block_count);
-  /// Of the variant that was added then.
+  /// Runs the collectives of a variant. @param variant  its index in the order of add()
   const executor::RunRecord& run(std::size_t variant);
 
  private:

@@ -17,7 +17,7 @@ constexpr double kWidth = 960, kHeight = 520;
 constexpr Box kBox{84, 64, 700, 460};
 constexpr double kLegendStep = 24;
 
-/// Colours that stay apart for colour-blind readers (Okabe and Ito), and dashes that stay apart in grey.
+/// Colours that colour-blind readers can tell apart (Okabe and Ito), and dashes that differ in grey.
 constexpr const char* kStyle = R"css(
 text { font: 13px 'DejaVu Sans', Verdana, sans-serif; fill: #1d2126; }
 .tick, .axis { fill: #4a525c; } .heading { font-size: 14px; font-weight: bold; }

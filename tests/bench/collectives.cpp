@@ -26,11 +26,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Collectives of one run in throughput mode, so that starting and ending it weigh little; fewer of large messages,
-/// whose buffers would not fit.
+/// Most collectives of one run in throughput mode: several, so that starting and ending the run weigh little. Large
+/// messages get fewer, because their buffers would not fit, and so do slow ones.
 constexpr std::int64_t kMostBackToBack = 16;
 constexpr std::int64_t kBackToBackBytes = std::int64_t{32} << 20U;
-constexpr double kBackToBackUs = 50e3; ///< and fewer of slow ones
+constexpr double kBackToBackUs = 50e3; ///< limit of a run's time
 constexpr int kWarmups = 3;
 constexpr int kMostRounds = 21, kFewestRounds = 5;
 constexpr std::int64_t kMostColumns = 1024;
@@ -40,7 +40,8 @@ constexpr std::int64_t kFewestRows = 65; // fewer would be cut along n
 /// Whether a message is cut into a piece for each rank.
 bool has_pieces(planner::OpKind kind) { return planner::collective_of(kind) != planner::Collective::AllReduce; }
 
-/// Collectives of `message_bytes`, that of all pieces, back to back; the matmul is there for its buffers only.
+/// An operator with `count` collectives back to back. Its matmul only provides the buffers.
+/// @param message_bytes  of one collective, all pieces together
 planner::OpSpec carrier(const CollectiveSite& site, std::int64_t message_bytes, std::int64_t count) {
   planner::OpSpec op{
       .kind = site.kind, .m = 0, .n = 16, .k = 16, .dtype = site.dtype, .world_size = site.options.world_size};
@@ -55,13 +56,13 @@ planner::OpSpec carrier(const CollectiveSite& site, std::int64_t message_bytes, 
   return op;
 }
 
-/// How many messages a run in throughput mode has.
+/// Number of messages in a run in throughput mode.
 std::int64_t back_to_back(std::int64_t message_bytes) {
   return std::clamp<std::int64_t>(kBackToBackBytes / message_bytes, 1, kMostBackToBack);
 }
 
-/// Median time in us of `ranks` threads that copy as many bytes each, all at once; the slowest counts. Twenty rounds,
-/// each of enough copies to take 20 us or more.
+/// Median time in us in which `ranks` threads at once copy `message_bytes` each; the slowest thread counts. There are
+/// twenty rounds, each with enough copies to take 20 us or more.
 double copy_us(std::int64_t message_bytes, int ranks) {
   constexpr int kCopyRounds = 20;
   constexpr std::int64_t kBytesOfARound = std::int64_t{256} << 10U;
@@ -76,7 +77,7 @@ double copy_us(std::int64_t message_bytes, int ranks) {
       const auto start = Clock::now();
       for (std::int64_t i = 0; i < repeats; ++i) {
         std::memcpy(to.data(), from.data(), size);
-        asm volatile("" : : "r"(to.data()) : "memory"); // every copy happens
+        asm volatile("" : : "r"(to.data()) : "memory"); // keeps the compiler from removing copies
       }
       round[rank] = to_us(Clock::now() - start) / static_cast<double>(repeats);
     }
@@ -90,7 +91,8 @@ double copy_us(std::int64_t message_bytes, int ranks) {
   return median(slowest);
 }
 
-/// One size: every variant in turn, in rounds, alone and back to back.
+/// Times all variants at one size. In each round the variants take turns, each with one collective and with several
+/// back to back.
 struct SizeBench {
   executor::Communicator& communicator;
   const CollectiveSite& site;
@@ -119,7 +121,7 @@ Result<CollectiveTimes> SizeBench::run(std::int64_t message_bytes) const {
     if (round >= kFewestRounds && seconds_since(start) > budget_s) break;
     for (std::size_t i = 0; i < variants.size(); ++i) {
       if (is_interrupted()) return Error{ErrorCode::Cancelled, "", "interrupted"};
-      const auto called = Clock::now(); // a record's times may leave the caller's part out
+      const auto called = Clock::now(); // the record's times may not include the caller's part
       const double lane_us = to_us(single.run(i).makespan);
       const double latency_us = to_us(Clock::now() - called);
       const double throughput_us = to_us(many.run(i).makespan) / static_cast<double>(count);
@@ -139,7 +141,7 @@ Result<CollectiveTimes> SizeBench::run(std::int64_t message_bytes) const {
   return result;
 }
 
-/// What is proposed for every message, alone and back to back: a row has a time of every variant.
+/// The variants that are proposed for every message, alone and back to back, so that every row has a time of each.
 /// Errors: Unsupported where there is none.
 Result<std::vector<planner::Variant>> variants_of_all_sizes(const CollectiveSite& site, std::int64_t first_bytes,
                                                             std::int64_t last_bytes) {
@@ -155,7 +157,8 @@ Result<std::vector<planner::Variant>> variants_of_all_sizes(const CollectiveSite
   return variants;
 }
 
-/// One row per size: time of every variant, in throughput mode with its share of the copy's bandwidth, and the winner.
+/// A table with one row per size: the time of every variant and the winner. In throughput mode, each time also shows
+/// its share of the copy's bandwidth.
 std::string mode_table(std::span<const CollectiveTimes> sizes, std::span<const std::string> variants, TimingMode mode,
                        double bus_factor) {
   const bool is_throughput = mode == TimingMode::Throughput;
@@ -227,7 +230,7 @@ Result<ExitCode> CollectivesBench::run() const {
   std::vector<std::string> names;
   for (const auto& variant : variants) names.push_back(variant.text());
   std::vector<CollectiveTimes> sizes;
-  if (!csv_file.empty()) write_csv(csv_file, kind, sizes, names); // a path that cannot be written is told first
+  if (!csv_file.empty()) write_csv(csv_file, kind, sizes, names); // early, so that a bad path is reported first
   for (std::int64_t bytes = first_bytes; bytes <= last_bytes; bytes *= 2) {
     std::cerr << "mc2: " << kind << " of " << bytes_text(bytes) << "\n";
     MC2_ASSIGN(auto times, SizeBench{*communicator, site, variants, budget_s}.run(bytes));

@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kLookupSamples = 101, kLookupsPerSample = 1000, kMisses = 101, kMakings = 3;
-constexpr std::int64_t kFirstM = 65, kLastM = 16'384; // shorter ones are cut by columns
+constexpr std::int64_t kFirstM = 65, kLastM = 16'384; // fewer rows would be cut along n
 
 std::string in_us(double value) { return number(value, "%.3f us"); }
 
@@ -26,7 +26,7 @@ std::vector<std::string> row(const std::string& what, const std::vector<double>&
           in_us(profiler::quantile(values, 0.95))};
 }
 
-/// Differences of runs that took turns, per block.
+/// Rows with the difference per block of runs that took turns.
 Result<std::vector<std::vector<std::string>>> overhead_rows(int pair_count) {
   std::vector<std::vector<std::string>> rows{
       {"blocks", "by hand", "Prepared::run()", "more, per block", "5 %", "95 %"}};
@@ -41,7 +41,7 @@ Result<std::vector<std::vector<std::string>>> overhead_rows(int pair_count) {
   return rows;
 }
 
-/// Matmul 20 us + 0.5 us/row, all-reduce 20 us + 0.5 us/KiB: what a model says matters to no lookup.
+/// A model: matmul 20 us + 0.5 us/row, all-reduce 20 us + 0.5 us/KiB. Its numbers do not matter to a lookup.
 planner::CostModel model_of(const finder::PlanQuestion& question) {
   planner::CostModel model;
   model.op = question.op;
@@ -53,7 +53,7 @@ planner::CostModel model_of(const finder::PlanQuestion& question) {
   return model;
 }
 
-/// Time of one call, each sample the mean of many.
+/// Times of one call; each sample is the mean of many calls.
 std::vector<double> time_hits(const std::function<void()>& find) {
   std::vector<double> samples;
   for (int sample = 0; sample < kLookupSamples; ++sample) {
@@ -64,7 +64,7 @@ std::vector<double> time_hits(const std::function<void()>& find) {
   return samples;
 }
 
-/// Every call asks for a shape that is not remembered yet.
+/// Times of calls that each ask for a shape that is not remembered yet.
 Result<std::vector<double>> time_misses(const embed::PlanFinder& finder, finder::PlanQuestion question) {
   std::vector<double> samples;
   for (int i = 0; i < kMisses; ++i) {
@@ -77,14 +77,14 @@ Result<std::vector<double>> time_misses(const embed::PlanFinder& finder, finder:
   return samples;
 }
 
-/// Of m in no order that a processor could foresee.
+/// Times of lookups with m in an order that a processor cannot predict.
 std::vector<double> time_range_lookups(const planner::PlanRanges& ranges) {
   std::int64_t m = 1, sum = 0;
   auto samples = time_hits([&] {
     m = (m * 1'103'515'245 + 12'345) % kLastM; // Knuth's linear congruential generator
     if (const auto* range = ranges.find(std::max(m, kFirstM))) sum += range->rule.split(m).long_count;
   });
-  if (sum < 0) std::cerr << sum; // never: but the lookups must not be optimised away
+  if (sum < 0) std::cerr << sum; // never true; keeps the compiler from removing the lookups
   return samples;
 }
 

@@ -17,7 +17,7 @@ constexpr int kEpilogueRounds = 101, kEpilogueWarmups = 5;
 constexpr std::array<std::int64_t, 2> kEpilogueColumns{6144, 8192};
 constexpr std::array<std::int64_t, 6> kEpilogueRows{1, 6, 64, 256, 1024, 4096};
 
-/// An all-reduce of so many rows, bare and with residual and RMSNorm.
+/// One all-reduce, bare and with residual and RMSNorm.
 class EpiloguePair {
  public:
   EpiloguePair(const planner::OpSpec& bare, executor::Communicator& communicator)
@@ -46,7 +46,8 @@ struct EpilogueCase {
   planner::OpSpec op;
   std::vector<planner::Variant> variants;
 
-  /// The variant that is the fastest with both, its times, and the median of what the pairs differ by.
+  /// A row with the variant that is the fastest with residual and RMSNorm, its times, and the median difference of the
+  /// pairs.
   [[nodiscard]] Result<std::vector<std::string>> measure() const;
 };
 

@@ -8,7 +8,8 @@
 
 namespace mc2::bench {
 
-/// Each expert's rows, one expert's behind the other's, of A as of C. @param rows  of each expert, none perhaps
+/// The runs of rows of each expert, which follow one another in A and in C alike. @param rows  number of rows of each
+/// expert, may be 0
 inline std::vector<executor::cuda::ExpertRun> runs_of(std::span<const std::int64_t> rows) {
   std::vector<executor::cuda::ExpertRun> runs;
   std::int64_t first = 0;

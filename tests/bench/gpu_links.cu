@@ -1,8 +1,8 @@
-// What the links of four GPUs carry, by who copies, in which direction and in which pattern; prints a CSV.
+// Measures the bandwidth of the links of four GPUs, by the way of copying, the direction and the pattern. Prints a CSV.
 //
 //     nvcc -O3 -std=c++17 -gencode=arch=compute_90,code=sm_90 tests/bench/gpu_links.cu -o gpu_links && ./gpu_links
 //
-// Every GPU has 32 MiB for each other one. No GPU waits for another between copies.
+// Every GPU has 32 MiB for each other GPU. No GPU waits for another between copies.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 constexpr int kRanks = 4;
 constexpr std::size_t kWords = (std::size_t{32} << 20U) / sizeof(uint4); // for each other GPU
 constexpr int kRounds = 9, kCopies = 4;
-constexpr int kChunkBytes = 16384, kStages = 8; // of bulk copies through shared memory
+constexpr int kChunkBytes = 16384, kStages = 8; // for bulk copies through shared memory
 
 void check(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
@@ -29,7 +29,7 @@ struct Memory {
   const uint4* from[kRanks];
 };
 
-/// Which GPUs a GPU copies to: `first`, the next, ... of `count`, one after another or at once.
+/// The GPUs to which a GPU copies: `count` GPUs from `first` on, one after another (is_in_turn) or at once.
 struct Pattern {
   const char* name;
   int first, count;
@@ -49,7 +49,7 @@ struct Job {
   __device__ const uint4* source(int peer) const {
     return pulls ? memory.from[peer] + rank * kWords : memory.from[rank] + peer * kWords;
   }
-  /// Calls `copy(peer, block, block count)` for what this thread block copies.
+  /// Calls `copy(peer, block, block count)` for each part that this thread block copies.
   template <typename Copy>
   __device__ void for_each_peer(const Copy& copy) const {
     const int parts = pattern.is_in_turn ? 1 : pattern.count;
@@ -81,7 +81,7 @@ __device__ unsigned shared_address(const void* pointer) {
   return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
 }
 
-/// One thread: half of the stages are being filled, the others emptied.
+/// Copies with one thread: half of the stages are being filled while the others are being emptied.
 __global__ void __launch_bounds__(32) copy_chunks(Job job) {
   extern __shared__ __align__(128) unsigned char chunks[];
   __shared__ __align__(8) unsigned long long filled[kStages];
@@ -151,7 +151,7 @@ Memory open_gpus(std::vector<Gpu>& gpus) {
   return memory;
 }
 
-/// GB/s that a GPU sends; median of rounds, of the slowest GPU. `copy(rank, stream)` enqueues all that one copies.
+/// GB/s that a GPU sends: median over rounds, of the slowest GPU. `copy(rank, stream)` enqueues all copies of one GPU.
 template <typename Copy>
 double gb_per_s(const std::vector<Gpu>& gpus, const Pattern& pattern, const Copy& copy) {
   std::vector<float> slowest;
@@ -203,7 +203,7 @@ int main() {
       }
       std::puts("");
     }
-    if (!pattern.is_in_turn) continue; // a stream's copies are
+    if (!pattern.is_in_turn) continue; // copies in one stream run one after another
     std::printf("%s,copy engine,-,%.1f,-,-,-\n", pattern.name,
                 gb_per_s(gpus, pattern, [&](int rank, cudaStream_t stream) {
                   for (int i = 0; i < pattern.count; ++i) {

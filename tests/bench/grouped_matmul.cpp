@@ -1,4 +1,4 @@
-// mc2's grouped matmuls by themselves, for programs that time them beside others: torch_grouped_matmul.py and
+// A C interface to mc2's grouped matmuls for programs that compare them with others: torch_grouped_matmul.py and
 // torch_chosen_matmul.py.
 #include <cuda_runtime_api.h>
 
@@ -40,14 +40,14 @@ struct Chosen {
 extern "C" {
 
 struct GroupedArguments {
-  const std::int64_t* rows; ///< of each expert
+  const std::int64_t* rows; ///< number of rows of each expert
   std::int64_t expert_count, n, k;
   int b_is_transposed;
   const void *a, *b;
   void* c;
 };
 
-/// Of bf16 on device 0, for ever. Ends the process where a call fails.
+/// Makes a matmul of bf16 on device 0, which is never freed. Ends the process where a call fails.
 __attribute__((visibility("default"))) void* mc2_make_grouped(const GroupedArguments* arguments) {
   const auto expert_count = static_cast<int>(arguments->expert_count);
   const auto runs = mc2::bench::runs_of(std::span(arguments->rows, static_cast<std::size_t>(expert_count)));
@@ -75,14 +75,14 @@ __attribute__((visibility("default"))) void mc2_run_grouped(const void* bound, v
 struct ChosenArguments {
   std::int64_t token_count, top_k, expert_count, n, k;
   int b_is_transposed;
-  int adds_up;         ///< a token's products, weighted; A has a row for every choice then
-  const void* experts; ///< [token_count, top_k] of 64 bits
-  const void* weights; ///< likewise, of f32
+  int adds_up;         ///< not 0: sums the weighted products of a token, and A has a row for every choice
+  const void* experts; ///< [token_count, top_k], integers of 64 bits
+  const void* weights; ///< [token_count, top_k], f32
   const void *a, *b, *bias;
   void* c;
 };
 
-/// Of bf16 on device 0, for ever. Ends the process where a call fails.
+/// Makes a matmul of bf16 on device 0, which is never freed. Ends the process where a call fails.
 __attribute__((visibility("default"))) void* mc2_make_chosen(const ChosenArguments* arguments) {
   const auto count = static_cast<std::int32_t>(arguments->token_count);
   const bool adds_up = arguments->adds_up != 0;
@@ -123,7 +123,7 @@ __attribute__((visibility("default"))) void mc2_run_chosen(const void* bound, vo
   chosen.matmul.enqueue(static_cast<cudaStream_t>(stream));
 }
 
-/// Of runs that have ended: 0, or 1 with the text of what they met.
+/// 0 when all choices of the runs that have ended were legal; else 1, with the fault in `text`.
 __attribute__((visibility("default"))) int mc2_chosen_fault(const void* bound, char* text, std::size_t size) {
   try {
     static_cast<const Chosen*>(bound)->sorter->require_legal();

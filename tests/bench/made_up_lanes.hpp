@@ -5,7 +5,7 @@
 
 namespace mc2::cli {
 
-/// Numbers of a seed, alike on every machine.
+/// Random numbers that depend on the seed only and are the same on every machine.
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : random_(seed) {}
@@ -19,18 +19,19 @@ class Draw {
   std::mt19937_64 random_;
 };
 
-/// Times of both lanes of a made-up machine, each alone.
+/// Times of the two lanes of a made-up machine, each lane alone.
 class MadeUpLanes {
  public:
-  /// Kinds of truth: both lanes affine, a collective that is concave up to a bend, a matmul of stairs.
+  /// Shape of the lanes' costs. Affine: both lanes. Bent: the collective is concave up to a bend. Staircase: the matmul
+  /// has steps. The other lane is affine.
   enum class Truth : std::uint8_t { Affine, Bent, Staircase };
 
-  /// @param rows     of the uncut operator
-  /// @param balance  how many times longer one lane takes than the other, at most
+  /// @param rows     rows of the uncut operator
+  /// @param balance  largest ratio of the two lanes' uncut times
   MadeUpLanes(Draw& draw, Truth truth, std::int64_t rows, double balance);
 
   [[nodiscard]] double time_us(bool is_compute, std::int64_t rows) const;
-  /// Of the uncut lanes, but for what their fixed shares round away.
+  /// Times of the uncut lanes, up to the rounding of their fixed shares.
   [[nodiscard]] double compute_us() const noexcept { return compute_us_; }
   [[nodiscard]] double communication_us() const noexcept { return communication_us_; }
 
@@ -38,9 +39,9 @@ class MadeUpLanes {
   Truth truth_;
   double rows_ = 1;
   double compute_us_ = 0, communication_us_ = 0;       ///< uncut
-  double compute_fixed_ = 0, communication_fixed_ = 0; ///< share of it that every block pays
-  double bend_ = 0, bend_rows_ = 1;                    ///< Bent: how much dearer small messages are, and up to where
-  double step_rows_ = 1;                               ///< Staircase: rows of a wave
+  double compute_fixed_ = 0, communication_fixed_ = 0; ///< share of the uncut time that every block pays
+  double bend_ = 0, bend_rows_ = 1; ///< Bent: additional cost of small messages, and up to how many rows
+  double step_rows_ = 1;            ///< Staircase: rows of a wave
 };
 
 } // namespace mc2::cli

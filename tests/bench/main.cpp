@@ -23,7 +23,7 @@ class Benchmarks {
     app.require_subcommand(0, 1);
     app.add_flag("--peers", is_peers_, "the same as `mc2-bench peers`");
     app.add_option("--backend", peers_.machine.backend, "of --peers")->capture_default_str();
-    add_race_budget(app); // scripts that were written for it to stand here go on
+    add_race_budget(app); // accepted here, too, because existing scripts write it before the subcommand
     add_members_of_all();
     add_on_this_machine();
     add_on_any_backend();
@@ -149,7 +149,7 @@ class Benchmarks {
   ProfilingBench profiling_;
   RefiningBench refining_;
   RegretBench regret_;
-  Action action_; ///< of the benchmark that was asked for
+  Action action_; ///< runs the benchmark that was asked for
   bool is_peers_ = false;
 };
 

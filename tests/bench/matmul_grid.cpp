@@ -1,6 +1,7 @@
-// Times the library's matmul, as mc2 calls it, over a grid of shapes on one GPU, the same with each tile that a variant
-// may name, or mc2's own of several experts: data/gpu/matmuls_h100.csv, named_tiles_h200.csv and
-// grouped_matmuls_h200.csv, to which matmul_rates.py fits the rates of planner/src/gpu_matmul.cpp.
+// Times matmuls over a grid of shapes on one GPU: the library's, as mc2 calls it; the library's with each tile that a
+// variant may name ("tiles"); or mc2's own matmul of several experts ("grouped"). The results are
+// data/gpu/matmuls_h100.csv, named_tiles_h200.csv and grouped_matmuls_h200.csv, to which matmul_rates.py fits the rates
+// of planner/src/gpu_matmul.cpp.
 //   mc2-matmul-grid ROUNDS [tiles | grouped] > FILE
 #include <cuda_runtime_api.h>
 
@@ -27,7 +28,7 @@
 namespace mc2::executor::cuda {
 namespace {
 
-/// n and k of layers of public models, and others between them; the rates are fitted to the first 40.
+/// n and k of layers of public models, and values between them. The rates are fitted to the first 40.
 constexpr std::array<std::array<std::int64_t, 2>, 60> kWeights{
     {{1024, 4096},  {1536, 8960},  {2048, 2048},  {2560, 4096},  {3072, 3072},  {4096, 1024},  {4096, 4096},
      {4096, 5504},  {4096, 14336}, {5120, 3584},  {5120, 5120},  {5504, 4096},  {6144, 4096},  {6144, 12288},
@@ -41,11 +42,11 @@ constexpr std::array<std::array<std::int64_t, 2>, 60> kWeights{
 constexpr std::array<std::int64_t, 28> kRows{16,   24,   48,   64,   80,   100,  128,  160,  192,  256,
                                              320,  384,  448,  512,  640,  768,  896,  1000, 1024, 1280,
                                              1536, 1800, 2048, 2560, 3072, 4096, 6144, 8192};
-/// What a matmul may count on; 0 for all SMs. Fewer at some rows only.
+/// Numbers of SMs that a matmul may use; 0 for all. Fewer SMs are timed only with kRowsOnFewerSms.
 constexpr std::array kSmCounts{0, 116, 100};
 constexpr std::array<std::int64_t, 3> kRowsOnFewerSms{512, 1280, 4096};
-constexpr std::size_t kMatrixBytes = std::size_t{512} << 20U; ///< of the largest
-/// n and k of one expert, of public models and parts of them; the rates are fitted to the first 24.
+constexpr std::size_t kMatrixBytes = std::size_t{512} << 20U; ///< bytes of the largest matrix
+/// n and k of one expert in public models, whole or sharded. The rates are fitted to the first 24.
 constexpr std::array<std::array<std::int64_t, 2>, 36> kExpertWeights{
     {{4096, 7168}, {7168, 2048}, {28672, 4096}, {4096, 14336}, {3072, 4096}, {4096, 1536}, {1536, 2048}, {2048, 768},
      {512, 7168},  {7168, 256},  {1024, 4096},  {4096, 512},   {768, 2048},  {2048, 384},  {1408, 2048}, {2048, 1408},
@@ -55,18 +56,18 @@ constexpr std::array<std::array<std::int64_t, 2>, 36> kExpertWeights{
 constexpr std::array<std::int64_t, 7> kExpertCounts{2, 4, 8, 16, 32, 64, 128};
 constexpr std::array<std::int64_t, 12> kRowsPerExpert{1, 3, 10, 24, 60, 100, 130, 200, 256, 400, 700, 1500};
 constexpr std::array kShares{"equal", "zipf", "random"};
-constexpr std::size_t kExpertMatrixBytes = std::size_t{2} << 30U; ///< of all of them, and of the rows
-constexpr double kMostFlops = 3e12;                               ///< some 5 ms
+constexpr std::size_t kExpertMatrixBytes = std::size_t{2} << 30U; ///< for all experts' matrices, and for the rows
+constexpr double kMostFlops = 3e12;                               ///< takes about 5 ms
 constexpr int kGroupedPerWeights = 30;
 constexpr int kTimedAtOnce = 8;
 
 struct Timed {
-  std::string shape; ///< its columns of the output
+  std::string shape; ///< the shape's columns of the output
   GraphExec matmuls; ///< kTimedAtOnce, one after the other
   std::vector<double> us;
 };
 
-/// What is timed, and what the matmuls of several experts are made of.
+/// The timed matmuls, and the objects that matmuls of several experts need.
 struct Grid {
   const char* columns;
   std::vector<Timed> timed{};
@@ -74,7 +75,7 @@ struct Grid {
   std::unique_ptr<DeviceMemory> tiles{};
 };
 
-/// Random numbers: the power that multiplying takes depends on the bits.
+/// Fills with random numbers, because the power that a multiplication takes depends on the bits.
 void fill(DeviceMemory& matrix) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
@@ -93,7 +94,7 @@ GemmOperands operands_of(DeviceMemory& a, DeviceMemory& b, DeviceMemory& c) {
   return {a.bytes().data(), b.bytes().data(), c.bytes().data()};
 }
 
-/// As one graph: the short ones take less time than their launches.
+/// Captures kTimedAtOnce matmuls as one graph, because a short matmul takes less time than its launch.
 template <class Matmul>
 GraphExec capture(const Matmul& matmul, cudaStream_t stream) {
   matmul.enqueue(stream);
@@ -120,7 +121,7 @@ Grid library_grid(GemmContext& context, const GemmOperands& operands, cudaStream
   return grid;
 }
 
-/// Where the library has an algorithm with the tile.
+/// The grid of shapes and tiles for which the library has an algorithm.
 Grid tiles_grid(GemmContext& context, const GemmOperands& operands, cudaStream_t stream) {
   Grid grid{"m,n,k,tile"};
   for (const auto& [n, k] : kWeights)
@@ -134,7 +135,8 @@ Grid tiles_grid(GemmContext& context, const GemmOperands& operands, cudaStream_t
   return grid;
 }
 
-/// Rows of each expert: as many, of the e-th 1/e of what the first has, or by chance with none for a third of them.
+/// Rows of each expert. "equal": the same number; "zipf": the e-th has 1/e of the first's rows; "random": by chance,
+/// about a third of the experts without any.
 std::vector<std::int64_t> shared_out(std::string_view share, std::int64_t experts, std::int64_t mean,
                                      std::mt19937& random) {
   std::vector<std::int64_t> rows;

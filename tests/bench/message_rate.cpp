@@ -41,7 +41,7 @@ class Pipe {
     const Put put{slot(0, number), slot(1, number), byte_count_, {}, &filled_, &emptied_, credit};
     const auto awaited = [] { return std::string("the sender waited for the receiver"); };
     switch (path_) {
-      case MessagePath::Pull: // the message lies there already; its place may be used again when it has been read
+      case MessagePath::Pull: // the message is in its slot already; the slot is free again once it has been read
         await(emptied_, credit, control_, awaited);
         filled_.add();
         return;
@@ -49,7 +49,7 @@ class Pipe {
         if (carry_out(put, control_) != lanes::WaitResult::Reached) throw lanes::deadline_error(awaited());
         return;
       case MessagePath::PushByProxy:
-        // A proxy gives a place back a moment after the receiver may have emptied the slot.
+        // A proxy frees its own queue entry a moment after the receiver may have emptied the slot.
         await(emptied_, number > kProxyCapacity / 2 ? number - kProxyCapacity / 2 : 0, control_, awaited);
         proxy_->post(put, control_);
         return;
@@ -75,7 +75,7 @@ class Pipe {
   std::optional<ProxyThread> proxy_;
 };
 
-/// Runs both sides at once; throws what the first of them threw.
+/// Runs both sides at once. Rethrows an exception of a side, that of the first if both threw.
 void run_both(const std::function<void()>& first, const std::function<void()>& second) {
   std::exception_ptr errors[2];
   const auto cores = lanes::allowed_cores();
@@ -108,7 +108,7 @@ void stream(MessagePath path, std::size_t byte_count, std::uint32_t count, const
         lane = lanes::Clock::now() - start;
       },
       [&] {
-        pipe.receive(1); // starts the clock where both sides are up
+        pipe.receive(1); // the clock starts after the first message, when both sides are running
         const auto start = lanes::Clock::now();
         for (std::uint32_t number = 2; number <= count; ++number) pipe.receive(number);
         whole = lanes::Clock::now() - start;

@@ -21,7 +21,7 @@ constexpr std::int64_t kBytesOfATrial = std::int64_t{32} << 20U;
 constexpr std::int64_t kMostMessages = 5000, kFewestMessages = 32;
 constexpr int kRounds = 9;
 
-/// Medians over rounds in which the paths take turns. Errors: Cancelled.
+/// Times of one size: medians over rounds in which the paths take turns. Errors: Cancelled.
 Result<std::array<MessageTimes, kPaths.size()>> time_size(std::int64_t bytes) {
   const int count = static_cast<int>(std::clamp(kBytesOfATrial / bytes, kFewestMessages, kMostMessages));
   std::array<std::array<std::vector<double>, 3>, kPaths.size()> trials;

@@ -30,8 +30,8 @@ struct Matrices {
   std::vector<std::byte> partial, residual, weight, c, normed;
 };
 
-/// all-reduce + residual + RMSNorm of two ranks that share memory, each a thread on its own core: together, as one pass
-/// over each row, or one after the other, as three passes over all rows.
+/// All-reduce + residual + RMSNorm of two ranks that share memory, each a thread on its own core. "Together" is one
+/// pass over each row; otherwise there are three passes over all rows.
 class TwoRanks {
  public:
   TwoRanks(DType dtype, std::int64_t row_count, std::int64_t columns)
@@ -58,7 +58,7 @@ class TwoRanks {
   TwoRanks(const TwoRanks&) = delete;
   TwoRanks& operator=(const TwoRanks&) = delete;
 
-  /// Microseconds of one, in a row of `count`.
+  /// Microseconds of one operation, when `count` run in a row.
   double time_us(bool is_together, std::uint32_t count) {
     is_together_ = is_together;
     count_ = count;
@@ -86,7 +86,7 @@ class TwoRanks {
     }
   }
 
-  /// As backend host's "direct": each tells the other that its partial can be read, and adds both.
+  /// As the host backend's variant "direct": each rank signals that its partial can be read, then adds both partials.
   void reduce(std::size_t rank) {
     ready_[rank].add();
     (void)ready_[1 - rank].wait_at_least(ready_[rank].count(), Clock::time_point::max());
@@ -123,7 +123,7 @@ class TwoRanks {
   std::vector<std::jthread> threads_; ///< last: they use everything above
 };
 
-/// In f32 both give the same bits; shorter types are rounded once or twice.
+/// Checks that both ways give the same bits in f32. Shorter types are not compared, because one way rounds more often.
 Result<void> check_same(DType dtype, TwoRanks& ranks) {
   ranks.time_us(true, 1);
   const Matrices together = ranks.of(1);

@@ -8,7 +8,7 @@
 namespace mc2::cli {
 namespace {
 
-/// Room that other users of the directory keep.
+/// Room that is left to other users of the directory.
 constexpr std::uintmax_t kMarginBytes = 64 << 20;
 
 void write_matrix(const std::filesystem::path& path, std::span<const std::byte> matrix) {

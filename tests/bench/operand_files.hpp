@@ -8,11 +8,11 @@
 
 namespace mc2::cli {
 
-/// A directory that only this user can open and that disappears with *this.
+/// A directory that only this user can open. The destructor removes it.
 class PrivateDirectory {
  public:
-  /// In /dev/shm where that has `byte_count` to spare, else in the directory for temporary files.
-  /// Errors: Unsupported when neither has. Throws SystemError when none can be made.
+  /// Makes one in /dev/shm where that has room for `byte_count`, else in the directory for temporary files.
+  /// Errors: Unsupported when neither has room. Throws SystemError when the directory cannot be made.
   [[nodiscard]] static Result<PrivateDirectory> with_room_for(std::uintmax_t byte_count);
   ~PrivateDirectory();
   PrivateDirectory(PrivateDirectory&& other) noexcept : path_(std::move(other.path_)) { other.path_.clear(); }
@@ -26,10 +26,10 @@ class PrivateDirectory {
   std::filesystem::path path_;
 };
 
-/// Bytes of every rank's A, B and C.
+/// Total bytes of the A, B and C of all ranks.
 [[nodiscard]] std::uintmax_t operand_bytes(std::span<const executor::RankBuffers> buffers) noexcept;
 
-/// Files a.R, b.R and c.R of every rank R: the matrices as they lie in memory. Throws SystemError.
+/// Writes the files a.R, b.R and c.R of every rank R: the matrices as they are in memory. Throws SystemError.
 void write_operands(std::span<const executor::RankBuffers> buffers, const std::filesystem::path& directory);
 
 } // namespace mc2::cli

@@ -17,7 +17,7 @@ struct OperatorCase {
   const char* virtual_compute = ""; ///< empty: the real matmul
 };
 
-/// Every kind, blocks of rows and of columns, on links that take about as long as the compute lane does.
+/// Operators of every kind, with blocks of rows and of columns, on links that take about as long as the compute lane.
 std::vector<OperatorCase> operator_cases(int world_size, bool is_virtual) {
   const auto matmul = [&](OpKind kind, std::int64_t m, std::int64_t n, const char* link) {
     return OperatorCase{{kind, m, n, 1024, planner::DType::F32, world_size}, link, is_virtual ? "100Gflops,10us" : ""};
@@ -44,7 +44,7 @@ std::vector<OperatorCase> operator_cases(int world_size, bool is_virtual) {
           grouped(OpKind::GroupedMatmulReduceScatter)};
 }
 
-/// Tunes, and measures the kept plan in a race of its own: the winner of a race was lucky in it.
+/// Tunes, and measures the kept plan in a race of its own, because the winner of a race of many is too good by chance.
 /// Errors: as open_bench, tune_operator and race.
 Result<std::vector<std::string>> row_of(const OperatorCase& asked, const TuneSettings& settings) {
   ScratchStore scratch;

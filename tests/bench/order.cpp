@@ -19,7 +19,7 @@ constexpr std::array kKinds{planner::OpKind::MatmulReduceScatter, planner::OpKin
 
 planner::Variant variant_of(const char* order) { return {"direct", {{"order", order}}}; }
 
-/// All from rank 0 beside staggered. Errors: Cancelled.
+/// Times pairs of two orders: all ranks beginning with rank 0, and staggered. Errors: Cancelled.
 Result<Pairs> time_orders(const std::array<Prepared*, 2>& prepared, RunMode mode) {
   return time_pairs(
       kPairCount, [&] { return wall_us(*prepared[0], mode); }, [&] { return wall_us(*prepared[1], mode); });

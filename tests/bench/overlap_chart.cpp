@@ -24,9 +24,9 @@ constexpr double kWidth = 960, kLeft = 260, kRight = 700, kSerialEnd = kRight + 
                  kPeerEnd = kRight + 246, kTop = 104;
 constexpr double kRowHeight = 21, kKindHeight = 36, kFoot = 58;
 constexpr double kDotRadius = 5, kCrossRadius = 4.5, kTickHeight = 7;
-constexpr double kMostPercent = 200; ///< what takes longer is drawn at the edge
+constexpr double kMostPercent = 200; ///< longer times are drawn at the edge
 
-/// Colours that stay apart for colour-blind readers (Okabe and Ito), and marks that stay apart in grey.
+/// Colours that colour-blind readers can tell apart (Okabe and Ito), and marks that differ in grey.
 constexpr const char* kStyle = R"css(
 text { font: 13px 'DejaVu Sans', Verdana, sans-serif; fill: #1d2126; }
 .tick, .axis, .note { fill: #4a525c; font-size: 12px; } .heading { font-size: 15px; font-weight: bold; }
@@ -37,7 +37,7 @@ text { font: 13px 'DejaVu Sans', Verdana, sans-serif; fill: #1d2126; }
 .mc2 { fill: #0072b2; } .peer { fill: none; stroke: #d55e00; stroke-width: 2.4; }
 )css";
 
-// Of serial:
+// Times in percent of serial:
 double mc2_percent(const OverlapRow& row) { return 100 / row.serial_over_mc2; }
 double ideal_percent(const OverlapRow& row) { return 100 * row.ideal_us / row.serial_us; }
 std::optional<double> peer_percent(const OverlapRow& row) {
@@ -45,7 +45,7 @@ std::optional<double> peer_percent(const OverlapRow& row) {
   return mc2_percent(row) * *row.peer_over_mc2;
 }
 
-/// From a ten below everything to a ten above.
+/// The scale of the chart: from a multiple of ten below all values to one above.
 Scale scale_of(std::span<const OverlapRow> rows) {
   double least = 90, most = 100;
   for (const OverlapRow& row : rows) {

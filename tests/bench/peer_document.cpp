@@ -103,7 +103,7 @@ std::string peer_document(const PeerRun& run) {
       if (shape.op.kind == traits.kind) shapes.push_back(shape);
     if (!shapes.empty()) document["summary"][std::string(traits.name)] = summary_json(summarize(shapes));
   }
-  // Foreign words may be no UTF-8.
+  // Text of other programs may not be UTF-8.
   return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

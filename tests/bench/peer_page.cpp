@@ -10,7 +10,7 @@
 namespace mc2::cli {
 namespace {
 
-constexpr double kLeastEfficiency = 0.01; ///< a geometric mean has no place for less
+constexpr double kLeastEfficiency = 0.01; ///< smaller values count as this, because a geometric mean needs values > 0
 
 std::string ratio_text(double ratio) { return number(ratio, "%.3fx"); }
 
@@ -103,7 +103,7 @@ std::string heading_text(const PeerRun& run) {
   return text + "\n";
 }
 
-/// What did not work, once per reason: forms that fail do so for every shape.
+/// The failures, one line per reason: a form usually fails for every shape.
 std::string failures_text(const PeerRun& run) {
   std::map<std::string, std::string> shapes_by_reason;
   const auto add = [&](const std::string& reason, const planner::OpSpec& op) {

@@ -16,7 +16,7 @@ constexpr int kMaxStartCount = 3;
 constexpr int kPeerRounds = 7;
 constexpr int kRunsPerRound = 3;
 
-/// The kept plan as a caller runs it.
+/// Runs the kept plan as a caller does.
 struct Runner {
   executor::Prepared* prepared = nullptr;
   RunMode mode = RunMode::Fused;
@@ -24,14 +24,14 @@ struct Runner {
   [[nodiscard]] double time_us() const { return wall_us(*prepared, mode); }
 };
 
-/// With "do not cut", what runs is the best serial.
+/// The runner of the kept plan; of the best serial where the plan is "do not cut".
 Result<Runner> runner_of(Workbench& bench, const PeerRace& shape) {
   MC2_ASSIGN(auto prepared, shape.is_cut() ? bench.ready(shape.plan)
                                            : bench.ready(planner::uncut(bench.op()), shape.race.serial_variant));
   return Runner{prepared, shape.is_cut() ? RunMode::Fused : RunMode::Serial};
 }
 
-/// A plan that is not cut is serial: both sides of every pair are the same program.
+/// Fills the race of a plan that is serial. Both sides of every pair are then the same program.
 Result<void> race_serial_with_itself(Workbench& bench, PeerRace& shape) {
   MC2_ASSIGN(const auto runner, runner_of(bench, shape));
   Contender& contender = shape.race.contenders.front();
@@ -86,7 +86,7 @@ Result<void> race_torch(Workbench& bench, TorchPeer& torch, PeerRace& shape) {
   return torch.close_case();
 }
 
-/// PyTorch's failures are no failures of the shape.
+/// Races PyTorch where it is there. Its failures do not count as failures of the shape.
 void race_torch_if_there(Workbench& bench, TorchSeat& seat, PeerRace& shape) {
   const bool has_ranks = shape.op.world_size == seat.rank_count();
   TorchPeer* torch = has_ranks ? seat.peer() : nullptr;
@@ -104,7 +104,7 @@ void race_torch_if_there(Workbench& bench, TorchSeat& seat, PeerRace& shape) {
   seat.drop(shape.torch.failure);
 }
 
-/// What cannot be fitted was spoilt by something else on the machine: measured once more.
+/// Tunes, and tunes once more where the samples could not be fitted: other work on the machine may have disturbed them.
 Result<Tuned> tune_with_second_chance(Workbench& bench, const TuneSettings& settings, store::Store& store) {
   auto tuned = tune_operator(bench, settings, store);
   if (!tuned || tuned.value().model) return tuned;
@@ -157,7 +157,7 @@ TorchPeer* TorchSeat::peer() {
   std::cerr << "mc2: starting PyTorch (" << python_ << ", " << rank_count_ << " ranks)\n";
   auto started = TorchPeer::start(python_, rank_count_);
   if (!started) {
-    start_count_ = kMaxStartCount; // what cannot start once will not later
+    start_count_ = kMaxStartCount; // no further attempts after a failed start
     drop(started.error().text());
     return nullptr;
   }

@@ -26,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// As a shell takes it.
+/// The argument quoted for a shell.
 std::string shell_word(const std::string& argument) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=/.,:@%";
   if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string::npos) return argument;
@@ -35,7 +35,7 @@ std::string shell_word(const std::string& argument) {
   return text + "'";
 }
 
-/// As it was typed: the arguments of this process.
+/// The command line of this process.
 std::string command_line() {
   std::ifstream stream("/proc/self/cmdline", std::ios::binary);
   std::string text;
@@ -63,7 +63,7 @@ std::string turn_text(const PeerRace& shape) {
   return text + " (" + std::to_string(static_cast<int>(shape.whole_s + 0.5)) + " s)";
 }
 
-/// Empty where no shape has finished its turn.
+/// The chart's rows; empty where no shape has finished its turn.
 std::vector<OverlapRow> chart_rows(const PeerRun& run) {
   std::vector<OverlapRow> rows;
   for (const auto& shape : run.shapes) {
@@ -122,12 +122,12 @@ Result<PeerRace> PeersBench::race_one(const planner::OpSpec& op, store::Store& s
   MC2_ASSIGN(const auto options, machine.communicator_options(op.world_size));
   const auto settings = bench_settings(0.1 * budget_s, planner::default_alignment(backend->name()));
   PeerArena arena{*backend, options, settings, settings.race, store, seat};
-  // Most of the time goes into the profile; up to three races follow, and the final one.
+  // This budget covers the profile, which takes most of it, and up to three races. The final race comes after it.
   arena.tune.budget = planner::to_ms(budget_s);
   arena.race.min_rounds = 21;
   try {
     return race_peers(op, arena);
-  } catch (const SystemError& error) { // the next shape gets a communicator of its own
+  } catch (const SystemError& error) { // the next shapes can still run, each with a communicator of its own
     return Error{ErrorCode::Unsupported, "system", error.what()};
   } catch (const std::bad_alloc&) {
     return Error{ErrorCode::Unsupported, "memory", "out of memory; try a smaller m, n or k"};

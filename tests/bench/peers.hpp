@@ -9,7 +9,7 @@
 
 namespace mc2::cli {
 
-/// `mc2-bench peers`: mc2's tuned plans beside the best serial and beside PyTorch, shape by shape.
+/// `mc2-bench peers`: compares mc2's tuned plans with the best serial and with PyTorch, shape by shape.
 struct PeersBench {
   MachineOptions machine;
   std::string shapes_file = "data/gpu_shapes.csv";
@@ -25,8 +25,8 @@ struct PeersBench {
 
   PeersBench() { machine.backend = "cuda"; }
   void add_to(CLI::App& app);
-  /// Errors: Unsupported without the backend's devices, as parse_shapes; Mismatch and the like of the first shape
-  /// that failed, after everything was printed; Cancelled. Throws SystemError.
+  /// Errors: Unsupported without the backend's devices; as parse_shapes; the error of the first shape that failed, e.g.
+  /// Mismatch, after all results were printed; Cancelled. Throws SystemError.
   [[nodiscard]] Result<ExitCode> run() const;
 
  private:

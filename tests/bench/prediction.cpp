@@ -31,7 +31,7 @@ struct AskedOperator {
   std::string link;
 };
 
-/// Operators of every kind in turn, of sizes that only the seed knows.
+/// Operators of all kinds in turn, with sizes that depend on the seed.
 std::vector<AskedOperator> asked_operators(int count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto any_of = [&](const auto& values) {
@@ -53,11 +53,11 @@ std::vector<AskedOperator> asked_operators(int count, std::uint64_t seed) {
   return result;
 }
 
-/// A plan for a length of the cut axis that nobody tuned, as users see it, and as it ran a moment later.
+/// A plan for a length of the cut axis that was not tuned, as users see it, and its measurement a moment later.
 struct Outcome {
   planner::OpSpec op;
   std::string link;
-  planner::Plan printed, anchored; ///< of the same blocks
+  planner::Plan printed, anchored; ///< the same blocks with the printed and with the anchored prediction
   store::Measurement measured;
 };
 
@@ -79,7 +79,7 @@ Result<Outcome> predict_and_race(const planner::OpSpec& op, const std::string& l
   return Outcome{op, link, printed, std::move(anchored), measured};
 }
 
-/// How good one kind of prediction was.
+/// Errors and interval widths of one kind of prediction.
 struct Score {
   std::vector<double> errors, widths;
   int covered_count = 0;

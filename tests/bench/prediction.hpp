@@ -7,8 +7,9 @@
 
 namespace mc2::cli {
 
-/// `mc2-bench prediction`: operators tuned at one m, asked for others: the times and benefits that users see, and the
-/// anchored ones, beside what was measured a moment later. Run again on the same store it is another session.
+/// `mc2-bench prediction`: tunes operators at one m and predicts others. Compares the times and benefits that users
+/// see, and the anchored ones, with measurements taken a moment later. A second run on the same store is another
+/// session.
 struct PredictionBench {
   std::string store_file, csv_file;
   int shape_count = 30;

@@ -15,7 +15,7 @@
 namespace mc2::cli {
 namespace {
 
-/// What all simulated machines showed.
+/// The results on all simulated machines.
 struct Simulation {
   std::vector<Method> methods{{"profile", {}}, {"grid alone", {}}, {"grid at random", {}}, {"brute force", {}}};
   std::vector<double> grid_sizes; ///< measurements in one round of the grid

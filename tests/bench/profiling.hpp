@@ -14,8 +14,9 @@ struct ProfilingBench {
   std::optional<std::string> chart_file;
 
   void add_to(CLI::App& app);
-  /// Quality of the plan against the number of measurements: mc2's profile, its grid of lengths alone in two orders,
-  /// and brute force, on machines whose best plan is known. Errors: as ImageFile::open and profile_course.
+  /// Shows the quality of the plan over the number of measurements, on simulated machines whose best plan is known. The
+  /// methods are mc2's profile, its grid of lengths alone in two orders, and brute force.
+  /// Errors: as ImageFile::open and profile_course.
   [[nodiscard]] Result<ExitCode> run() const;
 };
 

@@ -22,7 +22,7 @@ bool is_judged(int count) {
   return std::find(kMeasurementCounts.begin(), kMeasurementCounts.end(), count) != kMeasurementCounts.end();
 }
 
-/// Regret of the plan that samples lead to by the ordinary way: fit, then search; uncut while no model fits.
+/// Regret of the plan that mc2 makes from the samples by fit and search; of uncut while the samples cannot be fitted.
 double regret_of(const SimulatedMachine& machine, std::vector<Sample> samples) {
   const planner::Cut uncut = planner::uncut(machine.op());
   const auto fitted = profiler::fit_cost_model({machine.op(), machine.fingerprint(), std::move(samples)});
@@ -31,7 +31,7 @@ double regret_of(const SimulatedMachine& machine, std::vector<Sample> samples) {
   return machine.regret(plan ? plan.value().cut : uncut);
 }
 
-/// Collects measurements and judges the plan whenever it should be.
+/// Collects measurements and judges the plan after each of kMeasurementCounts.
 class Judge {
  public:
   explicit Judge(const SimulatedMachine& machine) : machine_(machine) {}
@@ -54,7 +54,7 @@ std::vector<ProfileCase> grid_cases(const SimulatedMachine& machine) {
   return profiler::grid_cases(machine.op().m, machine.options().alignment);
 }
 
-/// Profiling sees the machine through this; whenever it should be, the plan is judged.
+/// The bench through which profiling sees the machine. Passes every measurement to a Judge.
 class SimulatedBench final : public profiler::Bench {
  public:
   explicit SimulatedBench(const SimulatedMachine& machine)
@@ -74,7 +74,7 @@ class SimulatedBench final : public profiler::Bench {
   [[nodiscard]] const Judge& judge() const noexcept { return judge_; }
 
  private:
-  /// A case is visited once a round.
+  /// The round of this visit. A new round begins when a case is visited that the current round has visited already.
   int round_of(const ProfileCase& one) {
     if (!visited_.insert(one).second) {
       ++round_;

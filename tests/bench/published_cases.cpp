@@ -54,7 +54,8 @@ constexpr std::array kColumns{CsvColumn{"op", true},
                               CsvColumn{"uncut_us", true},
                               CsvColumn{"best_us", true}};
 
-/// One line's cells. The first that cannot be read is kept as the error; it reads as the least legal value, or 1.
+/// The cells of one line. The first cell that cannot be read is kept as the error; such a cell gives the least legal
+/// value, or 1.
 class Cells {
  public:
   explicit Cells(const CsvRow& row) : row_(row) {}
@@ -96,7 +97,7 @@ planner::CostCurve analytic(planner::CurveAxis axis, planner::CostCurve::Shape s
   return curve;
 }
 
-/// max(128, rows) * us_per_row.
+/// The curve max(128, rows) * us_per_row.
 planner::CostCurve matmul_curve(double us_per_row) {
   return analytic(planner::CurveAxis::Rows,
                   planner::PiecewiseCurve{kLeastMatmulRows, 1, 0, 0, kLeastMatmulRows * us_per_row, us_per_row, 0});
@@ -154,7 +155,8 @@ void read_costs(Cells& cells, planner::CostModel& model) {
   if (said_rows != rows)
     cells.fail(kCutAxis,
                "is " + std::to_string(said_rows) + "; the operator's cut axis has " + std::to_string(rows) + " rows");
-  // The file's bytes per row may follow another convention than ours; the curve's unit absorbs the difference.
+  // The file's bytes per row may follow another convention than mc2's. The unit of the curve makes up for the
+  // difference.
   const double bytes_per_mib = kMib * static_cast<double>(traits.message_bytes_per_unit(model.op)) / bytes_per_row;
   model.variants.push_back({{"direct", {}}, {matmul_curve(us_per_row)}, {communication_curve(factor, bytes_per_mib)}});
   if (traits.has_local_part)
@@ -180,7 +182,7 @@ PublishedCase read_case(Cells& cells) {
 
 Result<std::vector<PublishedCase>> parse_published_cases(std::string_view text, const std::string& file) {
   std::vector<PublishedCase> cases;
-  // The published files carry columns of their own planner too, such as min_tile.
+  // The published files also have columns of their own planner, such as min_tile.
   const CsvFormat format{kColumns, "case", kMaxCaseCount, true};
   const auto take = [&](const CsvRow& row) -> Result<void> {
     Cells cells(row);

@@ -19,10 +19,10 @@ using render::short_number;
 constexpr double kWidth = 880, kHeight = 684, kPanelHeight = 236, kDotRadius = 2.6;
 constexpr Box kFirstBox{84, 76, 800, 76 + kPanelHeight};
 constexpr double kPanelStep = kPanelHeight + 72;
-/// Regrets below this are drawn as this: a logarithm needs an end, and noise is above it.
+/// Smaller regrets are drawn as this one: a logarithmic axis needs a lower end, and noise is above it.
 constexpr double kLeastPercent = 0.1;
 
-/// Colours that stay apart for colour-blind readers (Okabe and Ito), and dashes that stay apart in grey.
+/// Colours that colour-blind readers can tell apart (Okabe and Ito), and dashes that differ in grey.
 constexpr const char* kStyle = R"css(
 text { font: 13px 'DejaVu Sans', Verdana, sans-serif; fill: #1d2126; }
 .tick, .axis { fill: #4a525c; } .heading { font-size: 14px; font-weight: bold; }
@@ -67,7 +67,7 @@ void draw_panel(Markup& out, const Box& box, const std::vector<Method>& methods,
   plot.horizontal(100 * panel.goal, "goal");
   label(out, box.right + 6, plot.y().at(100 * panel.goal) + 4, "start", "goaltext",
         "goal " + short_number(100 * panel.goal) + " %");
-  // The first method, the one to look at, lies on top.
+  // Drawn last, so that the first and most important method lies on top.
   for (std::size_t i = lines.size(); i-- > 0;) {
     plot.line(lines[i], kSeries[i]);
     plot.dots(lines[i], kDotRadius, kSeries[i]);

@@ -21,11 +21,11 @@ constexpr int kRoundCount = 3;
 constexpr double kGoal = 0.01; ///< regret
 constexpr double kSame = 1e-9;
 
-/// What was kept after each round, of all machines; round 0 is the plan before any cut was measured.
+/// The regrets of the kept cuts after each round, over all machines. Round 0 is the plan before any cut was measured.
 struct Rounds {
   std::array<std::vector<double>, kRoundCount + 1> regrets;
   std::array<int, kRoundCount + 1> slower_than_serial{};
-  std::vector<double> cut_counts; ///< measured until the end
+  std::vector<double> cut_counts; ///< cuts measured until the end, for each machine
 
   void add(int round, const SimulatedNpu& npu, const planner::Cut& kept) {
     const auto at = static_cast<std::size_t>(round);
@@ -34,7 +34,7 @@ struct Rounds {
   }
 };
 
-/// Measures and refines until it is settled, at most kRoundCount times.
+/// Measures and refines until the refinement is settled, at most kRoundCount times.
 Result<void> refine_one(SimulatedNpu npu, bool times_blocks, Rounds& rounds) {
   MC2_ASSIGN(const auto fitted, profiler::fit_cost_model(npu.samples()));
   const profiler::RefineSettings settings{npu.options()};

@@ -12,8 +12,9 @@ struct RefiningBench {
   bool times_blocks = false;
 
   void add_to(CLI::App& app);
-  /// Loss of what is kept after each round of measuring the cuts that profiler::refine() asks for, against the best of
-  /// all cuts, on NPUs whose cost of cutting is unknown to mc2. Errors: as fit_cost_model, make_plan and refine.
+  /// Shows the loss of the kept cut against the best of all cuts, after each round of measuring the cuts that
+  /// profiler::refine() asks for, on NPUs whose cost of cutting mc2 does not know.
+  /// Errors: as fit_cost_model, make_plan and refine.
   [[nodiscard]] Result<ExitCode> run() const;
 };
 

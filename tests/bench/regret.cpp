@@ -31,7 +31,7 @@ Result<std::vector<planner::Plan>> everybody(const Workbench& bench, const plann
   return plans;
 }
 
-/// Fused / serial of a plan that is prepared for it and released after, unless it was there before.
+/// Fused / serial of a plan. Prepares the plan and releases it afterwards, unless it was prepared before.
 Result<double> qualify(Workbench& bench, const planner::Plan& plan, executor::Prepared& serial) {
   const bool stays = bench.is_ready(plan.cut, plan.variant);
   MC2_ASSIGN(auto prepared, bench.ready(plan.cut, plan.variant));
@@ -59,7 +59,7 @@ Result<std::vector<double>> qualify_all(Workbench& bench, const std::vector<plan
   return ratios;
 }
 
-/// The last heat: `kept` is its first contender.
+/// Races all plans and returns the last heat, whose first contender is `kept`.
 Result<Race> race_everybody(Workbench& bench, const std::vector<planner::Plan>& plans, const planner::Plan& kept) {
   RaceSettings settings;
   settings.take_rounds(kQualifyingPairs);
@@ -68,7 +68,7 @@ Result<Race> race_everybody(Workbench& bench, const std::vector<planner::Plan>& 
   return race_fastest(bench, plans, std::move(ratios), {kept});
 }
 
-/// @param race  its first contender is the kept plan
+/// Fills the figure from a race. @param race  its first contender is the kept plan
 void judge(const planner::Plan& kept, const Race& race, RegretFigure& figure) {
   const bool is_cut = kept.schedule != planner::Schedule::Serial;
   const auto ratios = ratios_of(race);

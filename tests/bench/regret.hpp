@@ -9,27 +9,27 @@
 
 namespace mc2::cli {
 
-/// What brute force found of one shape: every cut of the short/long family with every variant of the backend.
+/// The kept plan of one shape compared with brute force: every cut of the short/long family with every variant of the
+/// backend.
 struct RegretFigure {
   planner::OpSpec op;
   std::string planned; ///< cut and variant that tuning kept, or "do not cut"
-  std::string best;    ///< the fastest of all
+  std::string best;    ///< cut and variant of the fastest plan
   std::size_t contender_count = 0;
   double planned_us = 0;
   double best_us = 0;
   double tuning_s = 0;
   double brute_force_s = 0;
-  /// How much slower the kept plan is than the fastest, relative; paired with serial in one race, 0 if it is the
-  /// fastest.
+  /// Time of the kept plan / the fastest plan - 1; 0 if it is the fastest. Both are paired with serial in one race.
   double regret = 0;
 };
 
-/// `mc2-bench regret`: tuned plans against brute force on any backend, shape by shape.
+/// `mc2-bench regret`: compares tuned plans with brute force on any backend, shape by shape.
 struct RegretBench {
   MachineOptions machine;
   std::string shapes_file = "data/gpu_regret_shapes.csv";
   double budget_s = 5;
-  std::optional<std::int64_t> alignment; ///< of the family and of planning; the backend's default
+  std::optional<std::int64_t> alignment; ///< for the family and for planning; unset: the backend's default
   std::optional<double> time_limit_s;
 
   RegretBench() { machine.backend = "cuda"; }

@@ -20,7 +20,7 @@ constexpr const char* kRoutedLink = "2.5Gbit,20us";
 constexpr const char* kRoutedCompute = "90Gflops,10us"; ///< virtual: 4 ranks share two cores here
 constexpr int kRoutedRanks = 4;
 constexpr std::int64_t kRoutedExperts = 4, kBalancedRows = 2048, kRoutedColumns = 1024, kRoutedInner = 1024;
-constexpr double kRoutedCapacity = 2.5; ///< times the balanced rows: what every plan here has room for
+constexpr double kRoutedCapacity = 2.5; ///< capacity of every plan here, as a multiple of the balanced rows
 constexpr double kPlannedImbalance = 1.5;
 
 planner::OpSpec routed_op(planner::OpKind kind, double capacity) {
@@ -34,21 +34,20 @@ planner::OpSpec routed_op(planner::OpKind kind, double capacity) {
   return op;
 }
 
-/// What every rank sends each expert of every other, RankBuffers::send_counts of all ranks, and of all experts of a
-/// rank together.
+/// Rows that every rank sends: to each expert (RankBuffers::send_counts of all ranks), and to each rank.
 struct Table {
   std::vector<std::int64_t> by_expert;
   planner::RowCounts by_rank;
 };
 
-/// Experts of one rank are wanted `imbalance` times as often as the mean, each expert by chance more or less than its
-/// neighbours, and each rank's tokens choose by themselves.
+/// A random table. The experts of rank 0 together are chosen `imbalance` times as often as those of the mean rank. The
+/// popularity of a single expert is random, and the tokens of each rank choose independently.
 Table random_table(const planner::OpSpec& op, double imbalance, std::mt19937_64& random) {
   const std::int64_t most = op.m / kRoutedRanks;
   std::exponential_distribution<double> popularity(1);
   std::vector<double> weights(kRoutedRanks * kRoutedExperts);
   for (double& weight : weights) weight = 0.5 + popularity(random);
-  for (int rank = 0; rank < kRoutedRanks; ++rank) { // scaled so that the ranks get what the imbalance says
+  for (int rank = 0; rank < kRoutedRanks; ++rank) { // scales the weights so that the ranks have the asked imbalance
     const auto own = std::span(weights).subspan(static_cast<std::size_t>(rank * kRoutedExperts), kRoutedExperts);
     const double wanted = (rank == 0 ? imbalance : (kRoutedRanks - imbalance) / (kRoutedRanks - 1)) / kRoutedRanks;
     const double sum = std::reduce(own.begin(), own.end());
@@ -77,7 +76,7 @@ struct RoutedResult {
   double asked = 0, imbalance = 0;
   planner::Cut cut, cut_of_imbalance;
   double predicted_us = 0, fused_us = 0, serial_us = 0, ideal_us = 0;
-  double loss = 0; ///< of the plan for kPlannedImbalance, to that for the table
+  double loss = 0; ///< of the plan for kPlannedImbalance against the plan for the table
   bool is_slower_than_serial = false;
 
   [[nodiscard]] double error() const { return predicted_us / fused_us - 1; }
@@ -85,7 +84,7 @@ struct RoutedResult {
   [[nodiscard]] double efficiency() const { return (serial_us - fused_us) / (serial_us - ideal_us); }
 };
 
-/// The variant that takes counts.
+/// The model with only the variant "direct", which takes counts.
 planner::CostModel direct_only(planner::CostModel model) {
   std::erase_if(model.variants, [](const planner::VariantCost& cost) { return cost.variant.name != "direct"; });
   return model;
@@ -166,7 +165,7 @@ void write_csv(const std::vector<RoutedResult>& results, const std::string& path
 
 Result<ExitCode> bench_routing(int table_count, double race_budget_s, const std::string& csv_file) {
   std::vector<RoutedResult> results;
-  if (!csv_file.empty()) write_csv(results, csv_file); // a path that cannot be written is told before the races
+  if (!csv_file.empty()) write_csv(results, csv_file); // early, so that a bad path is reported before the races
   TuneSettings settings = bench_settings(race_budget_s);
   std::mt19937_64 random(20261128);
   for (const auto kind : {planner::OpKind::AllToAllMatmul, planner::OpKind::MatmulAllToAll}) {

@@ -25,7 +25,7 @@ using lanes::Clock;
 using lanes::Signal;
 
 constexpr int kRanks = 2;
-constexpr std::int64_t kBlockRows = 128, kWidth = 16; // more than 64 rows, which are cut along n
+constexpr std::int64_t kBlockRows = 128, kWidth = 16; // up to 64 rows would be cut along n
 
 planner::OpSpec small_op(int block_count) {
   return {.kind = planner::OpKind::MatmulAllReduce,
@@ -36,7 +36,7 @@ planner::OpSpec small_op(int block_count) {
           .world_size = kRanks};
 }
 
-/// What a program would write that knows its operator.
+/// The code that a program written for this one operator would have.
 class ByHand {
  public:
   ByHand(int block_count, std::span<const RankBuffers> buffers)
@@ -72,7 +72,7 @@ class ByHand {
   struct Rank {
     RankBuffers buffers;
     std::vector<float> partial, c;
-    Signal ready; ///< blocks multiplied, of all runs
+    Signal ready; ///< number of blocks multiplied, over all runs
   };
 
   void work(int rank, planner::Lane lane, const std::stop_token& stop) {
@@ -103,7 +103,7 @@ class ByHand {
                      .product = reinterpret_cast<std::byte*>(own.partial.data() + block * kElements)},
                     shape);
       own.ready.add();
-      std::this_thread::yield(); // as HostPrepared::hand_over() does, and why
+      std::this_thread::yield(); // for the reason given at HostPrepared::hand_over()
     }
   }
 

@@ -17,20 +17,21 @@ class SimulatedMachine {
  public:
   using Truth = MadeUpLanes::Truth;
 
-  /// Sizes, costs, slow-downs, noise of 1 to 5 % and, for one in three, drift of 5 % between rounds, all by the seed.
+  /// The seed determines sizes, costs, slow-downs and noise of 1 to 5 %. One machine in three also drifts by 5 %
+  /// between rounds.
   SimulatedMachine(Truth truth, std::uint64_t seed);
 
   [[nodiscard]] const planner::OpSpec& op() const noexcept { return op_; }
   [[nodiscard]] const planner::PlanOptions& options() const noexcept { return options_; }
   [[nodiscard]] planner::Fingerprint fingerprint() const { return {{{"backend", "simulated"}, {"emulation", "all"}}}; }
 
-  /// What one visit would measure.
+  /// The samples that one visit measures.
   [[nodiscard]] std::vector<planner::Sample> measure(const profiler::ProfileCase& one, int round);
 
-  /// What a run of a whole cut would measure: noise but no drift, which a paired race takes out.
+  /// The time that a run of a whole cut measures, with noise but without drift, which a paired race removes.
   [[nodiscard]] double measure_cut_us(const planner::Cut& cut);
 
-  /// Loss of a cut against the best of all legal cuts, relative to the best: exact, by enumeration.
+  /// Time of a cut / that of the best legal cut - 1. Exact, by enumeration.
   [[nodiscard]] double regret(const planner::Cut& cut) const;
 
  private:

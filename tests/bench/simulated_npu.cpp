@@ -11,7 +11,7 @@
 namespace mc2::cli {
 namespace {
 
-/// Hidden costs are stated of a block of this share of the rows.
+/// Hidden costs are stated for a block with this share of the rows, the usual block.
 constexpr double kUsualShare = 1.0 / 8;
 constexpr int kSampleCount = 5;
 constexpr std::array<std::int64_t, 6> kNpuRows{1024, 2048, 3072, 4096, 8192, 16384};
@@ -47,7 +47,7 @@ SimulatedNpu::Hidden SimulatedNpu::hidden() {
 double SimulatedNpu::block_us(bool is_compute, std::int64_t rows) const {
   const Hidden& lane = is_compute ? compute_ : communication_;
   const double usual = kUsualShare * static_cast<double>(op_.m) / static_cast<double>(rows);
-  // Twice the usual block's expansion at an eighth of its length, whatever the power.
+  // Whatever the power, a block of an eighth of the usual length expands by 2 * lane.expansion.
   const double expansion = 2 * lane.expansion * std::pow(usual / 8, lane.expansion_power);
   return lanes_.time_us(is_compute, rows) * (1 + expansion) + lane.fixed_us;
 }

@@ -9,9 +9,9 @@
 
 namespace mc2::cli {
 
-/// A made-up NPU that mc2 knows only from matmuls and collectives alone. What cutting costs there has forms that mc2's
-/// model does not have: blocks expand by powers of their length, slow-downs depend on the block, and a block is handed
-/// over after a while that neither lane works.
+/// A made-up NPU that mc2 knows only from matmuls and collectives timed alone. Its costs of cutting have forms that
+/// mc2's model lacks: the additional time of a block is a power of its length, slow-downs depend on the block's length,
+/// and a block reaches the second lane after a delay in which neither lane works on it.
 class SimulatedNpu {
  public:
   explicit SimulatedNpu(std::uint64_t seed);
@@ -19,23 +19,23 @@ class SimulatedNpu {
   [[nodiscard]] const planner::OpSpec& op() const noexcept { return op_; }
   [[nodiscard]] const planner::PlanOptions& options() const noexcept { return options_; }
 
-  /// Uncut and per-block timings of both lanes alone, five of each.
+  /// Timings of both lanes alone, uncut and per block, five of each.
   [[nodiscard]] planner::Profile samples();
-  /// The median of kRunCount runs, with its standard error; of serial beside it, and where blocks are timed of all
-  /// blocks of a lane.
+  /// Measures a cut: the median of kRunCount runs with its standard error, serial beside it and, with `times_blocks`,
+  /// the sums over each lane's blocks.
   [[nodiscard]] profiler::MeasuredCut measure(const planner::Cut& cut, bool times_blocks);
 
   [[nodiscard]] double serial_us() const { return lanes_.time_us(true, op_.m) + lanes_.time_us(false, op_.m); }
   [[nodiscard]] double fused_us(const planner::Cut& cut) const { return run(cut).makespan_us; }
-  /// Loss against the best of all legal cuts: exact, by enumeration.
+  /// Time of a cut / that of the best legal cut - 1. Exact, by enumeration.
   [[nodiscard]] double regret(const planner::Cut& cut) const { return fused_us(cut) / best_us_ - 1; }
 
   static constexpr int kRunCount = 100;
 
  private:
-  /// What cutting costs a lane.
+  /// Costs of cutting for one lane, which mc2 does not know.
   struct Hidden {
-    double expansion = 0, expansion_power = 1;   ///< of short blocks
+    double expansion = 0, expansion_power = 1;   ///< additional time of short blocks
     double contention = 0, contention_power = 0; ///< slow-down - 1 of a usual block while the other lane is busy
     double fixed_us = 0;
   };

@@ -158,7 +158,7 @@ bool is_in(const std::vector<planner::Cut>& cuts, const planner::Cut& cut) {
   return std::find(cuts.begin(), cuts.end(), cut) != cuts.end();
 }
 
-/// `staying`, and the plans of the least ratios until there are `count`.
+/// The plans of the next heat: `staying`, then the plans with the least ratios until there are `count`.
 std::vector<planner::Plan> advance(const std::vector<planner::Plan>& plans, const std::vector<double>& ratios,
                                    std::size_t count, const std::vector<planner::Plan>& staying) {
   std::vector<std::size_t> order(plans.size());

@@ -27,7 +27,7 @@ using profiler::RaceSettings;
 using profiler::Tuned;
 using profiler::TuneSettings;
 
-/// A store that disappears with the benchmark.
+/// A store in a temporary place; the destructor removes it.
 class ScratchStore {
  public:
   ScratchStore();
@@ -40,7 +40,7 @@ class ScratchStore {
   std::filesystem::path path_;
 };
 
-/// f32 on two ranks, the operator that every host benchmark runs.
+/// A matmul_all_reduce in f32 on two ranks, the usual operator of host benchmarks.
 [[nodiscard]] planner::OpSpec bench_op(std::int64_t m, std::int64_t n, std::int64_t k);
 
 /// A workbench of the host backend on a link. Errors: as Workbench::open.
@@ -48,25 +48,25 @@ class ScratchStore {
                                                             const std::string& virtual_compute = "",
                                                             const embed::Workload& workload = fresh_seed());
 
-/// @param race_budget_s for each race; tuning has 30 s to profile, and two of these
+/// @param race_budget_s  budget for each race; tuning gets 30 s for the profile and twice this budget for its races
 [[nodiscard]] TuneSettings bench_settings(double race_budget_s,
                                           std::int64_t alignment = planner::default_alignment("host"));
 
-/// profiler::profile(), kept in a store and shown on standard error.
+/// profiler::profile() with its samples kept in a store and its progress shown on standard error.
 [[nodiscard]] Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileSettings& settings,
                                                               store::Store& store);
-/// profiler::tune() likewise: the answer that users get, with or without a model.
+/// profiler::tune(), kept and shown alike: the answer that users get, with or without a model.
 [[nodiscard]] Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, store::Store& store);
-/// The same for what needs the model, which there is. Errors: as tune_operator; CannotFit where no curve fits.
+/// As tune_operator, but the result has a model. Errors: as tune_operator; CannotFit where no curve fits.
 [[nodiscard]] Result<Tuned> tune_to_model(Workbench& bench, const TuneSettings& settings, store::Store& store);
 /// profiler::race(), shown on standard error.
 [[nodiscard]] Result<Race> shown_race(Workbench& bench, const std::vector<planner::Plan>& plans,
                                       const RaceSettings& settings, const std::string& label);
 
-/// One run, as its caller waits for it.
+/// Time of one run in us, from the call to its return.
 [[nodiscard]] double wall_us(executor::Prepared& prepared, executor::RunMode mode);
 
-/// Times in us of two that ran in turn.
+/// Times in us of two functions that ran in turn.
 struct Pairs {
   std::vector<double> first_us, second_us;
 
@@ -74,7 +74,7 @@ struct Pairs {
   [[nodiscard]] double ratio() const { return profiler::paired_ratio(first_us, second_us, 0.95).value; }
 };
 
-/// Every other pair begins with the second. Errors: Cancelled.
+/// Times pairs of `first` and `second`; every other pair begins with `second`. Errors: Cancelled.
 [[nodiscard]] Result<Pairs> time_pairs(std::size_t count, const std::function<double()>& first,
                                        const std::function<double()>& second);
 
@@ -88,55 +88,55 @@ struct Pairs {
 /// Cut and variant, or "do not cut" where the plan is serial.
 [[nodiscard]] std::string plan_text(const planner::Plan& plan);
 
-/// 0 of none.
+/// Geometric mean; 0 without values.
 [[nodiscard]] double geomean(std::span<const double> values);
-/// "  name: median 1.2 %, worst 3.4 %" and a line's end. Not empty.
+/// "  name: median 1.2 %, worst 3.4 %" and a line break. `ratios` must not be empty.
 [[nodiscard]] std::string spread_text(const std::string& name, const std::vector<double>& ratios,
                                       bool is_more_worse = true);
 
-/// The prediction for a contender by `model` anchored at its variant's uncut parts as its race measured them.
+/// The prediction for a contender by `model`, anchored at the uncut parts of its variant that the race measured.
 /// Errors: as planner::predict_anchored.
 [[nodiscard]] Result<planner::Plan> anchored_prediction(const Contender& contender, const planner::OpSpec& op,
                                                         const planner::CostModel& model);
 
 [[nodiscard]] double seconds_since(std::chrono::steady_clock::time_point start);
 
-/// Prints a table of so many rows, which `row_of` makes one after the other. Where it fails, rows that were finished
-/// are printed nevertheless: each takes minutes. Errors: as row_of.
+/// Prints a table of `count` rows, which `row_of` makes one after the other. Where it fails, the finished rows are
+/// printed nevertheless, because each takes minutes. Errors: as row_of.
 [[nodiscard]] Result<ExitCode> print_rows(const std::string& title, const std::vector<std::string>& header,
                                           std::size_t count,
                                           const std::function<Result<std::vector<std::string>>(std::size_t)>& row_of);
 
-/// Of every contender.
+/// fused_to_serial() of every contender.
 [[nodiscard]] std::vector<double> ratios_of(const Race& race);
 
-/// What nobody predicted. Errors: as planner::unpredicted_plan.
+/// Plans of these cuts without predictions. Errors: as planner::unpredicted_plan.
 [[nodiscard]] Result<std::vector<planner::Plan>> plans_of(const Workbench& bench, const std::vector<planner::Cut>& cuts,
                                                           const planner::Variant& variant);
 
-/// After all have run, heats of more and more rounds for fewer and fewer plans, of which this is the last: the best of
-/// many noisy medians is too good by chance, and that few run often takes it out.
-/// @param ratios   fused / serial of each plan
-/// @param staying  the first contenders of every heat
+/// Races the fastest plans again in heats, with more rounds for fewer plans, and returns the last heat. The best of
+/// many noisy medians is too good by chance; many rounds for few plans remove this bias.
+/// @param ratios   fused / serial of each plan in a first race
+/// @param staying  plans that take part in every heat, as its first contenders
 /// Errors: as race.
 [[nodiscard]] Result<Race> race_fastest(Workbench& bench, std::vector<planner::Plan> plans, std::vector<double> ratios,
                                         const std::vector<planner::Plan>& staying);
 
-/// A race of every cut of the family, and of those that were asked for.
+/// Result of a race of all cuts of the family and of the asked cuts.
 struct FamilyRace {
-  Race race; ///< the last heat: the fastest cuts and those asked for
+  Race race; ///< the last heat: the fastest cuts and the asked cuts
   std::size_t family_size = 0;
-  planner::Cut best_cut; ///< of the family
-  double best_ratio = 0; ///< its fused / serial
+  planner::Cut best_cut; ///< the fastest cut of the family
+  double best_ratio = 0; ///< fused / serial of best_cut
 
-  /// Fused / serial of a cut that was asked for.
+  /// Fused / serial of an asked cut.
   [[nodiscard]] double ratio_of(const planner::Cut& cut) const;
-  /// How much slower than the best cut of the family, relative.
+  /// Time of an asked cut / that of the best cut of the family - 1.
   [[nodiscard]] double regret_of(const planner::Cut& cut) const { return ratio_of(cut) / best_ratio - 1; }
 };
 
-/// Measured brute force: every cut runs, then race_fastest().
-/// @param asked  race to the end; they may lie outside the family
+/// Measured brute force: runs every cut, then race_fastest().
+/// @param asked  cuts that stay in the race to its end; they may lie outside the family
 /// Errors: as enumerate_cuts and race.
 [[nodiscard]] Result<FamilyRace> race_family(Workbench& bench, const planner::PlanOptions& options,
                                              const planner::Variant& variant, const std::vector<planner::Cut>& asked);

@@ -20,7 +20,7 @@ constexpr std::int64_t kPlanCount = 10'000;
 constexpr std::int64_t kLargestM = 16'384;
 constexpr int kRepeatCount = 5;
 
-/// Models from two rates, so that the sweep's own time is measured and not that of finding models.
+/// A model from two rates. It takes no time to find, so that the sweep's own time is measured.
 Result<SourcedModel> model_of_rates(const planner::OpSpec& op) {
   constexpr double kFlopPerUs = 400e6, kBytesPerUs = 150e3, kLatencyUs = 12, kLaunchUs = 4;
   const auto& traits = planner::traits_of(op.kind);
@@ -33,7 +33,7 @@ Result<SourcedModel> model_of_rates(const planner::OpSpec& op) {
   return SourcedModel{std::make_shared<const finder::FoundModel>(std::move(found)), "two rates", planner::kMaxSize};
 }
 
-/// The grid with as many m as give at least kPlanCount plans.
+/// The grid with enough values of m for at least kPlanCount plans.
 Result<PlanGrid> make_grid() {
   PlanGrid grid;
   MC2_ASSIGN(grid.layers, built_in_layers());
@@ -55,7 +55,7 @@ struct Timing {
   std::uintmax_t bytes;
 };
 
-/// From a grid to its table in a file.
+/// Times the way from a grid to its table in a file.
 Result<Timing> time_sweep(const PlanGrid& grid, const ModelSources& sources, const GridRun& run) {
   const auto start = std::chrono::steady_clock::now();
   MC2_ASSIGN(auto planned, plan_grid(grid, sources, run));

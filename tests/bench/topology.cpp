@@ -16,13 +16,14 @@ namespace {
 
 using profiler::CollectivePoint;
 
-/// A published curve, the topology that describes its machine, and what counts as small scale there.
+/// A published curve, the topology that describes its machine, and the limits of small scale there. Points of small
+/// scale serve for the calibration; the others are predicted.
 struct PublishedCurve {
   const char* points;
   const char* topology;
-  bool is_held_out;   ///< looked at after the formulas, constants and intervals were settled
-  int small_ranks;    ///< points of at most so many ranks ...
-  double small_bytes; ///< ... and bytes are calibrated with; the others are predicted
+  bool is_held_out;   ///< not used to choose formulas, constants and intervals
+  int small_ranks;    ///< most ranks of small scale
+  double small_bytes; ///< most bytes of small scale
 };
 
 constexpr double kAnyBytes = 1e18;
@@ -46,10 +47,10 @@ bool is_small(const PublishedCurve& curve, const CollectivePoint& point) {
   return point.spec.world_size <= curve.small_ranks && point.spec.message_bytes <= curve.small_bytes;
 }
 
-/// What a topology says of a point.
+/// The prediction of a topology for a point.
 struct Prediction {
   double us = 0;
-  double half_width = 0; ///< of the 90 % interval, relative
+  double half_width = 0; ///< half the width of the 90 % interval, relative
   double error = 0;      ///< published / predicted - 1
 
   [[nodiscard]] bool holds() const { return std::abs(error) <= half_width; }
@@ -70,7 +71,7 @@ Result<std::vector<Prediction>> predict(const planner::Topology& topology, const
   return predictions;
 }
 
-/// Cells: median and 90th percentile of the errors' sizes, the median half-width, the part of the points inside.
+/// Cells: median and 90th percentile of |error|, the median half-width, and the share of points inside the interval.
 std::vector<std::string> summary_cells(const std::vector<Prediction>& predictions) {
   std::vector<double> errors, widths;
   for (const Prediction& prediction : predictions) {
@@ -122,7 +123,8 @@ void print_points(const PublishedCurve& curve, const Comparison& comparison) {
   std::cout << render::table(rows, render::kAnyWidth);
 }
 
-/// A row of the table: all points as published, the rest as calibrated.
+/// Prints a curve and returns its row of the table: the errors of all points with published constants, and of the
+/// larger scale after calibration.
 std::vector<std::string> print_curve(const PublishedCurve& curve, const Comparison& comparison) {
   std::cout << curve.points << " on topology " << curve.topology << "\n";
   print_points(curve, comparison);

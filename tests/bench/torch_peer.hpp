@@ -12,39 +12,38 @@
 
 namespace mc2::cli {
 
-/// torch_peer.py, which says what passes between the two programs.
+/// The text of torch_peer.py. Its docstring defines the requests and answers between the two programs.
 [[nodiscard]] std::string_view torch_peer_program() noexcept;
 
 /// One way in which PyTorch computes an operator: fused or unfused, eager or as a CUDA graph.
 struct TorchForm {
-  std::string name;       ///< "fused_graph" and the like
+  std::string name;       ///< e.g. "fused_graph"
   std::string failure;    ///< why it does not take part; empty when it does
-  double error_ratio = 0; ///< largest difference from mc2's result / allowed one
+  double error_ratio = 0; ///< largest difference from mc2's result / allowed difference
 };
 
-/// How long the program may take. A worker needs about ten seconds to load PyTorch and to connect the GPUs.
+/// Time limits of the program. A worker needs about ten seconds to load PyTorch and to connect the GPUs.
 struct TorchPatience {
   std::chrono::milliseconds start{120'000};
   std::chrono::milliseconds answer{60'000};
 };
 
-/// PyTorch on the same GPUs, in processes of its own that live as long as *this.
-/// After any error it is gone and must not be asked again; the error holds the end of what it wrote.
+/// PyTorch on the same GPUs, in processes of its own that live as long as *this. After any error the processes are gone
+/// and the object must not be used again. The error contains the last lines that they wrote.
 class TorchPeer {
  public:
   /// @param python  an interpreter that has PyTorch
-  /// Errors: NotFound (no such program, ended), OutOfRange (too slow), Malformed (no legal answer), Unsupported (its
-  /// own word why it cannot), Cancelled. Throws SystemError.
+  /// Errors: NotFound (no such program, or it ended), OutOfRange (too slow), Malformed (no legal answer), Unsupported
+  /// (with the program's own reason), Cancelled. Throws SystemError.
   [[nodiscard]] static Result<std::unique_ptr<TorchPeer>> start(const std::string& python, int rank_count,
                                                                 const TorchPatience& patience = {});
 
-  /// Versions and the like, by name.
+  /// Versions of PyTorch and its libraries, by name.
   [[nodiscard]] const std::map<std::string, std::string>& software() const noexcept { return software_; }
-  /// Loads the operands that write_operands() left in `directory`, prepares every form and compares its result with
-  /// C.
+  /// Loads the operands that write_operands() wrote to `directory`, prepares every form and compares its result with C.
   [[nodiscard]] Result<std::vector<TorchForm>> open_case(const planner::OpSpec& op,
                                                          const std::filesystem::path& directory);
-  /// Times of each form that takes part, in us; forms take turns after one untimed turn, the slowest rank counts.
+  /// Times of each form that takes part, in us, of the slowest rank. The forms take turns after one untimed turn.
   [[nodiscard]] Result<std::map<std::string, std::vector<double>>> time_forms(int repetition_count);
   [[nodiscard]] Result<void> close_case();
 

@@ -15,12 +15,12 @@ using testing::HasSubstr;
 
 const TorchPatience kQuick{.start = std::chrono::milliseconds(20'000), .answer = std::chrono::milliseconds(20'000)};
 
-/// An interpreter that runs a script of the test's own in place of torch_peer.py.
+/// Replaces the interpreter, so that a script of the test runs in place of torch_peer.py.
 class TorchPeerTest : public testing::Test {
  protected:
   TorchPeerTest() { std::signal(SIGPIPE, SIG_IGN); } // as the program does
 
-  /// Says hello, then the script.
+  /// An interpreter that prints the hello line and then runs the script.
   std::string interpreter(const std::string& script, const std::string& hello = R"({"torch": "1.2", "cuda": "13"})") {
     const auto path = directory_.path() / "python";
     std::ofstream(path) << "#!/bin/sh\necho '" << hello << "'\n" << script << "\n";

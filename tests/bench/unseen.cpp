@@ -22,7 +22,7 @@ struct UnseenOperator {
 };
 
 constexpr std::int64_t kTunedRows = 1024;
-constexpr double kNear = 0.02; ///< of the fastest cut that was measured
+constexpr double kNear = 0.02; ///< a regret up to this counts as near the fastest measured cut
 constexpr UnseenOperator kOperators[] = {{planner::OpKind::MatmulAllReduce, 1024, 1024, "2.5Gbit,20us"},
                                          {planner::OpKind::MatmulAllReduce, 768, 2048, "1Gbit,20us"},
                                          {planner::OpKind::MatmulAllReduce, 1536, 768, "2.5Gbit,20us"},
@@ -37,15 +37,15 @@ constexpr UnseenOperator kOperators[] = {{planner::OpKind::MatmulAllReduce, 1024
                                          {planner::OpKind::AllToAllMatmul, 768, 1536, "1Gbit,20us"}};
 constexpr std::int64_t kAskedRows[] = {640, 768, 896, 1152, 1408};
 
-/// What one unseen shape showed.
+/// The results of one unseen shape.
 struct UnseenResult {
   planner::OpSpec op;
   std::string link, cut;
-  double predicted_us = 0, measured_us = 0; ///< the first at the speed that the uncut parts had in the race
-  planner::Estimate planned = {};           ///< as users see it
-  double regret = 0;                        ///< of the planner's choice, to the fastest cut that was measured
+  double predicted_us = 0, measured_us = 0; ///< predicted at the speed that the uncut parts had in the race
+  planner::Estimate planned = {};           ///< the prediction that users see
+  double regret = 0;                        ///< of the planner's choice against the fastest measured cut
   std::optional<double> wave_groups_regret;
-  double free_gain = 0;               ///< of strategy free over strategy search
+  double free_gain = 0;               ///< gain of strategy free over strategy search
   bool is_slower_than_serial = false; ///< beyond the 95 % interval
   /// |measured - predicted| / half-width of the interval, of every raced cut
   std::vector<double> misses;
@@ -91,8 +91,8 @@ Result<void> judge_predictions(const Race& raced, const planner::CostModel& mode
   return {};
 }
 
-/// @param model    as it was fitted
-/// @param seen_as  as the plan finder has it for this m
+/// @param model    the fitted model
+/// @param seen_as  the model that the plan finder gives for this m
 Result<UnseenResult> race_unseen(const planner::OpSpec& op, const planner::CostModel& model,
                                  const planner::CostModel& seen_as, const std::string& link,
                                  const planner::PlanOptions& options) {
@@ -121,7 +121,7 @@ planner::OpSpec op_of(const UnseenOperator& asked, std::int64_t m) {
   return op;
 }
 
-/// Tunes one operator and races what is planned for its other m; each is told as it ends.
+/// Tunes one operator and races the plans for its other m. Reports each race when it ends.
 Result<void> ask_others(const UnseenOperator& asked, const TuneSettings& settings, std::vector<UnseenResult>& results) {
   ScratchStore scratch;
   MC2_ASSIGN(auto store, scratch.open());
@@ -201,7 +201,7 @@ void print_unseen(const std::vector<UnseenResult>& results) {
 Result<ExitCode> bench_unseen(double race_budget_s, const std::string& csv_file) {
   const TuneSettings settings = bench_settings(race_budget_s);
   std::vector<UnseenResult> results;
-  if (!csv_file.empty()) write_csv(results, csv_file); // a path that cannot be written is told before the hour
+  if (!csv_file.empty()) write_csv(results, csv_file); // early, so that a bad path is reported before an hour of races
   for (const auto& asked : kOperators) {
     MC2_TRY(ask_others(asked, settings, results));
     if (!csv_file.empty()) write_csv(results, csv_file);

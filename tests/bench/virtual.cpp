@@ -21,8 +21,8 @@ struct PredictionError {
   [[nodiscard]] double relative() const { return predicted_us / measured_us - 1; }
 };
 
-/// Races the plan that the model chooses for `op`, and compares with the prediction anchored at the uncut parts as
-/// the same race measured them.
+/// Races the plan that the model chooses for `op`, and compares it with the prediction anchored at the uncut parts that
+/// the same race measured.
 Result<PredictionError> predict_and_race(const planner::OpSpec& op, planner::CostModel model, const std::string& link,
                                          const TuneSettings& settings) {
   MC2_ASSIGN(auto bench, open_bench(op, link, kVirtualCompute));
