@@ -1,4 +1,4 @@
-"""What the tests of mc2-bench share: what those of mc2 do (tests/cli/program.py), with another program.
+"""Shared by the tests of mc2-bench: the helpers of tests/cli/program.py, with mc2-bench as the program.
 
 Every test file is run as: python3 NAME_test.py PATH_OF_MC2_BENCH
 """

@@ -1,4 +1,4 @@
-"""mc2-bench cases: reads published cases, and says where it cannot."""
+"""mc2-bench cases: reads published cases, and names the cell that it cannot read."""
 
 from bench_program import SOURCE_DIRECTORY, USAGE, BenchTest, main
 
@@ -12,7 +12,7 @@ class CasesTest(BenchTest):
         return ["cases", file]
 
     def changed(self, column, text):
-        """The first case with another cell."""
+        """The first case with one cell replaced."""
         cells = CASES[1].split(",")
         cells[CASES[0].split(",").index(column)] = text
         return ",".join(cells)

@@ -1,4 +1,4 @@
-"""mc2-bench profiling --chart: the picture beside the table, as SVG and as PNG."""
+"""mc2-bench profiling --chart: writes the table's figures as an SVG or PNG picture."""
 
 import shutil
 import struct
@@ -22,7 +22,7 @@ class ChartTest(BenchTest):
         texts = ["".join(element.itertext()) for element in drawing.iter(SVG + "text")]
         for text in [*METHODS, "number of measurements", "regret, % of the best time", "goal 2 %", "goal 5 %"]:
             self.assertIn(text, texts)
-        # Median and worst of each method after each number of measurements.
+        # One dot each for the median and the worst of each method after each number of measurements.
         self.assertEqual(len(list(drawing.iter(SVG + "circle"))), 2 * len(METHODS) * len(counts))
         self.assertEqual(sorted(path.name for path in self.directory.iterdir()), ["quality.svg"])
 

@@ -1,9 +1,9 @@
-"""What mc2's models say of a collective, what PyTorch says, and what it takes: sizes that nobody tuned, on the GPUs of
-one host.
+"""Compares estimates of a collective's time by mc2's models and by PyTorch with measurements, for sizes that were not
+tuned, on the GPUs of one host.
 
     torchrun --nproc-per-node 2 collective_estimates.py
 
-after `mc2.torch.tune` of Llama-3-8B's layers at m = 4096 here, in MC2_STORE.
+MC2_STORE must hold the results of `mc2.torch.tune` for Llama-3-8B's layers at m = 4096 on this host.
 
 Prints CSV. PyTorch's two estimates are those of Inductor's overlap scheduler: by bandwidths, and by NCCL's own
 estimator.
@@ -33,7 +33,7 @@ CALLS, ROUNDS = 20, 7
 
 
 def call(name, x, ranks):
-    """As compiled programs do: into memory that is there, an all-reduce in place."""
+    """A call as compiled programs make it: into memory that exists already; an all-reduce in place."""
     if name == "all_reduce":
         return lambda: dist.all_reduce(x)
     rows = x.shape[0] * ranks if name == "all_gather_into_tensor" else x.shape[0] // ranks
@@ -42,7 +42,7 @@ def call(name, x, ranks):
 
 
 def node(name, x, group, ranks):
-    """Of a graph that the compiler's pass has seen."""
+    """The collective's node in a graph after mc2's compiler pass."""
     graph, fake = Graph(), FakeTensorMode()
     given = graph.placeholder("x")
     given.meta["val"] = fake.from_tensor(x)
@@ -60,11 +60,11 @@ def node(name, x, group, ranks):
 
 
 def measured_us(run):
-    """A call of many whose launches are queued ahead: the median of rounds, of the slowest rank."""
+    """Time of one of many calls, whose launches are queued ahead: median over rounds, of the slowest rank."""
     times = []
     for _ in range(ROUNDS):
         dist.barrier()
-        torch.cuda._sleep(int(1e7))  # longer than the host takes for the launches
+        torch.cuda._sleep(int(1e7))  # longer than the host needs for the launches
         times.append(largest(device_us(run, CALLS)))
     return statistics.median(times)
 

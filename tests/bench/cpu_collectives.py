@@ -1,13 +1,13 @@
-"""mc2's all-reduce of CPU tensors beside those of gloo, DeepSpeed and vLLM, between processes of one machine.
+"""Compares mc2's all-reduce of CPU tensors with those of gloo, DeepSpeed and vLLM, between processes of one machine.
 
     python3 tests/bench/cpu_collectives.py RANKS [--deepspeed SOURCE] [--vllm SOURCE] [--sizes KIB ...] [--types NAME
     ...]
 
 SOURCE is a copy of the project's repository, whose shm.cpp is compiled here: csrc/cpu/comm of DeepSpeed, csrc/cpu of
-vLLM. gloo is the one in PyTorch. Every rank has as many threads as cores / RANKS, pinned to cores of its own. Results
-are compared with the sum first; then all take turns, each with as many calls in a row as take 10 ms, up to 50.
-Rank 0 prints a CSV: medians in us of one call, of the slowest rank, and the fastest peer's time over mc2's, in the
-median of the rounds.
+vLLM. gloo is the one in PyTorch. Every rank has cores / RANKS threads, pinned to cores of its own. The results are
+compared with the sum first. Then all take turns, each with as many calls in a row as take 10 ms, at most 50.
+Rank 0 prints a CSV: medians in us of one call, of the slowest rank, and the median over rounds of the fastest peer's
+time / mc2's.
 """
 
 import argparse
@@ -61,12 +61,12 @@ def module_path(name):
 
 
 def compile_peer(name, source, wrapper):
-    """Before there are ranks, which import what it leaves."""
+    """Compiles a peer's module. To be called before the ranks start, because they import the result."""
     from torch.utils.cpp_extension import load
 
     folder = module_path(name).parent
     folder.mkdir(exist_ok=True)
-    if not (folder / "wrapper.cpp").exists():  # else it would be compiled again
+    if not (folder / "wrapper.cpp").exists():  # writing it again would cause another compilation
         (folder / "wrapper.cpp").write_text(wrapper)
     load(
         f"mc2_peer_{name}",
@@ -92,7 +92,7 @@ def everyones(value):
 
 
 def calls(options, threads, key):
-    """By name, what all-reduces a tensor in place."""
+    """Functions that all-reduce a tensor in place, by name."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     found = {"mc2": mc2.torch.cpu_all_reduce, "gloo": lambda tensor: dist.all_reduce(tensor)}
     if options.deepspeed:
@@ -122,7 +122,8 @@ def is_right(call, dtype, count):
 
 
 def time_us(call, tensor, count):
-    """Of one call, in a row of so many. gloo's barrier would let ranks go milliseconds apart."""
+    """Time of one call in a row of `count`. mc2's own all-reduce synchronises the ranks before, because gloo's barrier
+    releases them milliseconds apart."""
     mc2.torch.cpu_all_reduce(torch.zeros(1))
     start = time.perf_counter()
     for _ in range(count):

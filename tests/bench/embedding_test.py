@@ -1,4 +1,4 @@
-"""mc2-bench embedding prints its figures; what they are is no test's business."""
+"""mc2-bench embedding prints its figures. Their values are not tested."""
 
 import re
 

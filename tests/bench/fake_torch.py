@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Answers in place of python3 torch_peer.py: what FAKE_TORCH says, with results and times that tests can expect.
+"""A stand-in for python3 torch_peer.py. FAKE_TORCH chooses its behaviour; results and times are known to the tests.
 
   (unset)     takes part: one fused form, and one that fails; 100 us a repetition
   dies        ends at the first request for times
   hangs       never says that it has started
   prints      says something else than JSON
-  lacks       says that it cannot
+  lacks       answers with an error: it cannot run here
 """
 
 import json
@@ -23,7 +23,7 @@ def say(answer):
 
 
 def check_operands(request, rank_count):
-    """Every rank's files have the sizes that the operator says."""
+    """Checks that every rank's files have the sizes that the operator implies."""
     m, n, k, op = request["m"], request["n"], request["k"], request["op"]
     shard = m // rank_count
     sizes = {

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""How far off plans are that nobody tuned, on GPUs: tunes some operators, then plans and at once runs others.
+"""Measures the errors of plans that were not tuned, on GPUs: tunes some operators, then plans others and runs them.
 
     gpu_prediction.py PATH_OF_MC2 --ranks 4 [--seed 1] [--tuned 15] [--count 42] [--budget 5] [--seconds 500]
                       [--store FILE] --csv FILE
 
-Tuned are operators of published layers at m = 1024, 4096 or 8192. Half of the others have their n and k at another m,
-half n and k of their own; m is random in the logarithm from 128 rows a rank to 12288. Each is planned (mc2 plan --json)
-and run (mc2 run --json) from what the store knows by then. FILE gets a row of each, as data/gpu/prediction_h200_x4.csv
-has it; --summary FILE prints the table of one.
+The tuned operators are those of published layers at m = 1024, 4096 or 8192. Half of the others have the n and k of a
+tuned one at another m, half have n and k of their own; log m is random, from 128 rows a rank to 12288 rows. Each is
+planned (mc2 plan --json) and run (mc2 run --json) with what the store holds by then. FILE gets a row for each, as in
+data/gpu/prediction_h200_x4.csv; --summary FILE prints the table of such a file.
 """
 
 import argparse
@@ -45,7 +45,7 @@ COLUMNS = [
 
 
 def shape_of(kind, width, inner, ranks):
-    """n and k of one rank: rows and columns of a layer are shared out."""
+    """n and k of one rank, which has a share of the layer's columns or rows."""
     return (inner // ranks, width) if kind == "all_gather_matmul" else (width, inner // ranks)
 
 
@@ -57,7 +57,7 @@ def tuned_operators(generator, ranks, count):
 
 
 def other_operators(generator, tuned, ranks, count):
-    """Half of tuned n and k, each once and none that was tuned."""
+    """Different operators that were not tuned; half of them have a tuned n and k."""
     met = set(tuned)
     while len(met) < len(tuned) + count:
         kind, _, n, k = generator.choice(tuned)
@@ -79,7 +79,7 @@ def options_of(operator, ranks):
 
 
 def ask(mc2, store, command, *options):
-    """The JSON that the program prints; nothing where it fails."""
+    """The JSON that the program prints; None where the program fails."""
     words = [str(word) for word in (mc2, command, *options, "--store", store, "--json")]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     if done.returncode == 0:
@@ -89,7 +89,7 @@ def ask(mc2, store, command, *options):
 
 
 def cut_text(blocks):
-    """4 x 512 + 2048"""
+    """The blocks as text, e.g. "4 x 512 + 2048"."""
     runs = [(rows, len(list(run))) for rows, run in itertools.groupby(blocks)]
     return " + ".join(f"{count} x {rows}" if count > 1 else str(rows) for rows, count in runs)
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Fits the rates of planner/src/gpu_matmul.cpp and says how well they tell what they were not fitted to, as
-docs/cost_model.md §12 has it: those of the library's matmul to data/gpu/matmuls_h100.csv and, with a tile that is
-named, to data/gpu/named_tiles_h200.csv, those of several experts' to data/gpu/grouped_matmuls_h200.csv, and what
-choosing experts costs beside to data/gpu/chosen_matmul_h200.csv.
+"""Fits the rates of planner/src/gpu_matmul.cpp and prints their errors on matmuls that were not fitted, as in
+docs/cost_model.md §12. Four sets of rates are fitted:
+  the library's matmul           to data/gpu/matmuls_h100.csv
+  with a named tile              to data/gpu/named_tiles_h200.csv
+  matmuls of several experts     to data/gpu/grouped_matmuls_h200.csv
+  the cost of choosing experts   to data/gpu/chosen_matmul_h200.csv
 
     python3 tests/bench/matmul_rates.py
 """
@@ -30,7 +32,7 @@ DEPTH = 64
 
 
 def tiles_in(table):
-    """Rows and columns of each."""
+    """Rows and columns of each tile in a table of gpu_matmul.cpp."""
     text = re.search(table + r"\{(.*?)\};", (ROOT / "planner/src/gpu_matmul.cpp").read_text(), re.DOTALL).group(1)
     return numpy.array(re.findall(r"\{(\d+), (\d+)\}", text), float).T
 
@@ -39,7 +41,7 @@ TILES, GROUPED_TILES = tiles_in("kTiles"), tiles_in("kGroupedTiles")
 
 
 def waves_us(log_rates, tiles, row_tiles, n, k, sms, move):
-    """As MatmulTimes::us_of. @param row_tiles  [shapes, tiles], or [shapes, 1]"""
+    """Times by the formula of MatmulTimes::us_of. @param row_tiles  [shapes, tiles], or [shapes, 1]"""
     launch, multiply, load, element, wave = numpy.exp(log_rates[:5])
     rows, columns = tiles
     step = ((multiply * rows * columns) ** 4 + (load * (rows + columns)) ** 4) ** 0.25
@@ -50,7 +52,7 @@ def waves_us(log_rates, tiles, row_tiles, n, k, sms, move):
 
 
 def matmul_us(log_rates, shapes):
-    """@param shapes  m, n, k, SMs of each"""
+    """Times of the library's matmul. @param shapes  m, n, k, SMs of each"""
     memory, cache, cached_bytes = numpy.exp(log_rates[5:])
     m, n, k, sms = shapes.T
     size = 2 * (m * k + k * n + m * n)
@@ -60,7 +62,7 @@ def matmul_us(log_rates, shapes):
 
 
 def named_us(log_rates, shapes):
-    """@param shapes  m, n, k, rows and columns of the tile of each"""
+    """Times of a matmul with a named tile. @param shapes  m, n, k, rows and columns of the tile of each"""
     launch, multiply, load, element, wave, memory, cache = numpy.exp(log_rates)
     m, n, k, rows, columns = shapes.T
     step = ((multiply * rows * columns) ** 4 + (load * (rows + columns)) ** 4) ** 0.25
@@ -72,14 +74,14 @@ def named_us(log_rates, shapes):
 
 
 def grouped_us(log_rates, shapes):
-    """@param shapes  rows, n, k, tiles of 128 rows, experts with rows of each"""
+    """Times of matmuls of several experts. @param shapes  rows, n, k, tiles of 128 rows, experts with rows of each"""
     rows, n, k, row_tiles, experts = shapes.T
     move = 2 * (rows * k + experts * k * n + rows * n) * numpy.exp(log_rates[5])
     return waves_us(log_rates, GROUPED_TILES, row_tiles[:, None], n, k, numpy.full(len(n), SMS), move)
 
 
 def fit(shapes, us, told=matmul_us, first=FIRST):
-    """Log rates: Levenberg's method on relative errors, of which large ones count less."""
+    """The log rates that fit best, by Levenberg's method on relative errors, with less weight on large errors."""
     rates, damping = numpy.log(first), 1e-3
 
     def residuals(at):
@@ -113,7 +115,7 @@ def show(name, errors):
 
 
 def carried(shapes, us, told_us, random):
-    """Errors of each (n, k) told from the nearest of three others at the same m: by W and by FLOPs."""
+    """Errors when each (n, k) is predicted from the nearest of three others at the same m, scaled by W and by FLOPs."""
     of = {}
     for shape, time, told in zip(shapes, us, told_us):
         of.setdefault(tuple(shape[1:3]), {})[shape[0]] = time, told
@@ -172,7 +174,7 @@ def library():
 
 
 def named():
-    """Of a matmul whose tile is given, and what the rates of the best of many tiles say of it."""
+    """Fits the rates of a matmul with a named tile and prints their errors, and those of the rates of the best tile."""
     rows, table = read("data/gpu/named_tiles_h200.csv", "m", "n", "k", "median_us")
     tiles = numpy.array([[int(side) for side in row["tile"].split("x")] for row in rows], float)
     shapes, us = numpy.column_stack([table[:, :3], tiles[:, ::-1]]), table[:, 3]
@@ -188,8 +190,8 @@ def named():
 
 
 def carried_groups(rows, shapes, us, told_us):
-    """Errors of each from the nearest rows of another (n, k) with as many experts, shared likewise: by W and by
-    FLOPs."""
+    """Errors when each matmul is predicted from the nearest one of another (n, k) with as many experts and the same
+    sharing of rows, scaled by W and by FLOPs."""
     by_waves, by_flops = [], []
     for i, row in enumerate(rows):
         is_alike = [all(other[key] == row[key] for key in ("rows_are", "experts")) for other in rows]
@@ -202,7 +204,7 @@ def carried_groups(rows, shapes, us, told_us):
 
 
 def grouped():
-    """@return the rates"""
+    """Fits the rates of matmuls of several experts and prints their errors. @return the rates"""
     rows, table = read(
         "data/gpu/grouped_matmuls_h200.csv", "rows", "n", "k", "row_tiles", "experts_with_rows", "median_us"
     )
@@ -234,7 +236,8 @@ def grouped():
 
 
 def chosen(rates):
-    """What choosing costs beside the matmul, of experts that any row chooses alike. @param rates  grouped()'s"""
+    """Fits the cost of choosing experts besides the matmul, where rows choose all experts equally often.
+    @param rates  those of grouped()"""
     rows, table = read("data/gpu/chosen_matmul_h200.csv", "experts", "top_k", "n", "k", "tokens", "mc2_us")
     parts, us = [], table[:, 5]
     for row, (experts, top_k, n, k, tokens, _) in zip(rows, table):

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""What mc2 model promises of a whole step, against the step: a stack of Llama-like blocks on two ranks in network
-namespaces.
+"""Compares the prediction of mc2 model for a whole step with the measured step.
+
+The step is a stack of Llama-like blocks on two ranks in network namespaces.
 
     MC2_PROGRAM=build/ci/planner/cli/mc2 PYTHONPATH=build/ci/executor/python python3 tests/bench/model_steps.py 1gbit
     [--over mpi]
 
-Each rank has one core. Two lengths are tuned for every layer; the steps are of those and of others. For each length it
-prints the time of the unfused step, of the step by mc2, and what mc2 model says that fusing saves, as
-data/bench/model_steps.csv has it. Over gloo the steps call torch.distributed and mc2.torch; over mpi both run mc2's
-backend mpi, unfused by the variant that the model says is the fastest serial. Needs root, iproute2, PyTorch with gloo,
+Each rank has one core. Two lengths are tuned for every layer; the steps have these lengths and others. For each length,
+prints the time of the unfused step, that of the step by mc2, and the saving that mc2 model predicts, as in
+data/bench/model_steps.csv. Over gloo the steps call torch.distributed and mc2.torch. Over mpi both use mc2's backend
+mpi; the unfused step uses the variant that is the fastest serial by the model. Needs root, iproute2, PyTorch with gloo,
 and Open MPI. docs/benchmarks.md has the last results.
 """
 
@@ -28,17 +29,18 @@ HERE = pathlib.Path(__file__).resolve()
 sys.path.insert(0, str(HERE.parents[1] / "cli"))
 LAYERS, WIDTH, HEADS, HIDDEN, RANKS = 8, 1024, 16, 2816, 2
 TUNED, OTHERS = (256, 512), (320, 384, 448, 640)
-# Name, n, k of the whole layer: matmul, all-reduce.
+# Name, n and k of the whole layer, which is a matmul followed by an all-reduce.
 SITES = (
     ("attention_out", WIDTH, WIDTH),
     ("mlp_down", WIDTH, HIDDEN),
 )
-# glibc gives large blocks back to the kernel, and each step fetches them again, fused or not: up to a quarter of it.
+# By default glibc returns large blocks of memory to the kernel and gets them again in each step, fused or not, which
+# takes up to a quarter of the step.
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": "4000000000", "MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_ARENA_MAX": "1"}
 
 
 def op_of(m, n, k):
-    """Of one rank."""
+    """The operator of one rank."""
     return mc2.OpSpec("matmul_all_reduce", m=m, n=n, k=k, dtype="f32", ranks=RANKS)
 
 
@@ -53,8 +55,7 @@ def require_same(found, expected, m):
 
 
 class Stack:
-    """Blocks with random weights, sharded as Megatron-LM does it: an all-reduce behind attention, one behind the
-    MLP."""
+    """Blocks with random weights, sharded as in Megatron-LM: one all-reduce after attention and one after the MLP."""
 
     def __init__(self, rank):
         torch.manual_seed(rank)
@@ -92,7 +93,7 @@ def unfused(x, w):
 
 
 def step_us(stack, x, reduced_product):
-    """Of the slowest rank."""
+    """Time of one step on the slowest rank."""
     dist.barrier()
     start = time.perf_counter()
     stack(x, reduced_product)
@@ -102,7 +103,7 @@ def step_us(stack, x, reduced_product):
 
 
 def pair_us(stack, x, is_fused_first):
-    """Unfused and by mc2."""
+    """Times of one step unfused and one by mc2."""
     fused = step_us(stack, x, mc2.torch.matmul_all_reduce) if is_fused_first else None
     without = step_us(stack, x, unfused)
     return without, fused or step_us(stack, x, mc2.torch.matmul_all_reduce)
@@ -131,8 +132,8 @@ def run_rank(options):
 
 
 class MpiStep:
-    """Steps of one length over mc2's backend mpi: of every layer the kept or planned cut, and the fastest serial
-    one."""
+    """Steps of one length over mc2's backend mpi. Every layer is prepared twice: with its kept or planned cut, and as
+    the fastest serial."""
 
     def __init__(self, world, store, stack, m):
         self.stack, self.x, self.prepared = stack, torch.randn(m, WIDTH, generator=torch.Generator().manual_seed(7)), {}
@@ -172,7 +173,7 @@ class MpiStep:
 
 
 def run_mpi_rank(options):
-    """Leaves this rank's times beside the store; two ranks' are joined by the launcher."""
+    """Runs one rank and writes its times to files beside the store. The launcher joins the times of both ranks."""
     torch.set_num_threads(1)
     world, rank = mc2.Communicator(ranks=RANKS, backend="mpi"), int(os.environ["OMPI_COMM_WORLD_RANK"])
     stack = Stack(rank)
@@ -189,7 +190,7 @@ def run_mpi_rank(options):
 
 
 def mpi_pairs(options, folder, environment):
-    """By m, of the slowest rank. Tunes first, by the program."""
+    """Tunes with the program, then runs the ranks. Pairs of times for each m, of the slowest rank."""
     import mpi_hosts_figures
 
     arguments = types.SimpleNamespace(mc2=pathlib.Path(os.environ["MC2_PROGRAM"]), ranks=1)
@@ -214,7 +215,7 @@ def mpi_pairs(options, folder, environment):
 
 
 def gloo_pairs(options, folder, environment):
-    """By m, of the slowest rank."""
+    """Runs the ranks over gloo. Pairs of times for each m, of the slowest rank."""
     import two_hosts
 
     ranks = [
@@ -250,7 +251,7 @@ def gloo_pairs(options, folder, environment):
 
 
 def promised(store, folder):
-    """By m: what mc2 model says of the step's fused layers, us: serial, fused, low, high."""
+    """For each m, the times in us that mc2 model predicts for the step's fused layers: serial, fused, low, high."""
     layers = folder / "layers.csv"
     layers.write_text(
         "model,layer,parallel,n,k,units,dtype,count\n"
@@ -323,7 +324,7 @@ def launch(options):
         serial, fused, low, high = model[m]
         without, with_it = (statistics.median(times) for times in zip(*pairs))
         saved = statistics.median(a - b for a, b in pairs)
-        predicted = without - (serial - fused)  # the rest of the step as it was measured, unfused
+        predicted = without - (serial - fused)  # the rest of the step counts as measured in the unfused step
         times_us = (without, with_it, saved, serial - fused, serial - high, serial - low, predicted)
         writer.writerow(
             [

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Whether mc2.torch's operators over NCCL give what a product in double precision gives, before and after tuning, on
-the GPUs at hand.
+"""Checks mc2.torch's operators over NCCL against products in double precision, before and after tuning, on the GPUs of
+this host.
 
     MC2_STORE=FILE torchrun --nproc-per-node 4 tests/bench/nccl_operators.py
 
-Prints a line of each operator and shape; ends with 1 where one is wrong on any rank, its gradients included.
+Prints a line for each operator and shape. The exit code is 1 where a result or a gradient is wrong on any rank.
 """
 
 import sys
@@ -16,11 +16,11 @@ from torch_rig import everyones, say, start
 
 SHAPES = ((512, 1024, 768), (2048, 2048, 1024))
 KINDS = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul")
-ROUNDING = 2.0**-8  # of bf16, for each rank's product that is summed
+ROUNDING = 2.0**-8  # rounding of bf16, once for each rank's product in the sum
 
 
 def expected(kind, x, w):
-    """Of this rank, by every rank's operands."""
+    """The correct result of this rank, from the operands of all ranks."""
     xs, ws = everyones(x.double()), everyones(w.double())
     rank, size = dist.get_rank(), dist.get_world_size()
     own = slice(rank * len(x) // size, (rank + 1) * len(x) // size)
@@ -47,7 +47,7 @@ def error_of(found, wanted):
 
 
 def check(kind, m, n, k, device):
-    """Whether all is right on this rank."""
+    """Whether all results and gradients are right on this rank."""
     generator = torch.Generator(device=device).manual_seed(dist.get_rank())
     size = dist.get_world_size()
     rows = m // size if kind == "all_gather_matmul" else m

@@ -1,4 +1,4 @@
-"""The command line of mc2-bench: the list of benchmarks, and what it refuses before it measures."""
+"""The command line of mc2-bench: the list of benchmarks, and options that it refuses before it measures."""
 
 from bench_program import SUCCESS, SYSTEM, UNSUPPORTED, USAGE, BenchTest, main
 

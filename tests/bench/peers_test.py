@@ -1,4 +1,4 @@
-"""mc2-bench peers: on the host backend, with a stand-in for PyTorch. The GPUs' own part needs GPUs."""
+"""mc2-bench peers on the host backend, with a stand-in for PyTorch. The part that runs on GPUs is not tested here."""
 
 import json
 import pathlib
@@ -45,7 +45,7 @@ class PeersTest(BenchTest):
         ]
 
     def run_peers(self, *more, fake="", torch=FAKE_TORCH):
-        """Standard output, and the JSON document."""
+        """Returns standard output and the JSON document."""
         done = measured(
             lambda: self.bench(
                 *self.arguments(*more, torch=torch), env={**environment(self.directory), "FAKE_TORCH": fake}
@@ -165,7 +165,7 @@ class PeersTest(BenchTest):
         self.assertFalse(chart.exists())
 
     def test_every_shipped_shape_is_legal(self):
-        """No time to run any."""
+        """The time limit of 0 leaves out every shape, so that they are only parsed."""
         lines = (SOURCE_DIRECTORY / "data" / "gpu_shapes.csv").read_text().splitlines()
         rows = [line for line in lines if line[:1].isdigit()]
         self.assertGreaterEqual(len(rows), 20)

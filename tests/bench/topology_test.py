@@ -22,7 +22,7 @@ class TopologyTest(BenchTest):
                 median, p90, width, inside = (float(cell) for cell in row[2:])
                 if (
                     row[1] == "no"
-                ):  # those that the constants and intervals were chosen by; the others may show anything
+                ):  # the curves for which constants and intervals were chosen; other curves may have any error
                     self.assertGreaterEqual(inside, 90)
                     self.assertLessEqual(width, 2 * p90)
                     self.assertLess(median, 25)

@@ -1,12 +1,12 @@
-"""mc2.torch.embedding_all_to_all and PyTorch's own calls, on GPUs.
+"""Compares mc2.torch.embedding_all_to_all with PyTorch's own calls, on GPUs.
 
     torchrun --nproc-per-node 2 tests/bench/torch_bags.py
 
-The latter are one embedding_bag of all tables laid out as one, whose row numbers a data loader has made, and an
-all_to_all_single. Both are compared with each other, and mc2's on small shapes with the definition in double precision,
-eager, compiled, in a CUDA graph and with gradients; a row that there is not is NaN and fails the next call. Then the
-calls are timed in turn, eager, captured and with gradients. Rank 0 prints a CSV: medians in us of the slowest rank's
-times.
+PyTorch's calls are one embedding_bag over all tables as a single table, with row numbers prepared by a data loader, and
+an all_to_all_single. The results are compared with each other. On small shapes, mc2's are also compared with the
+definition in double precision: eager, compiled, in a CUDA graph and with gradients. A row number outside the table must
+give NaN and fail the next call. Then the calls are timed in turn: eager, captured and with gradients. Rank 0 prints a
+CSV: medians in us of the slowest rank's times.
 """
 
 import torch
@@ -48,7 +48,7 @@ class Bags:
         self.tables = (
             torch.empty((table_count, row_count, columns), device="cuda").uniform_(-1, 1, generator=own).to(dtype)
         )
-        self.laid_out = self.tables.detach().flatten(0, 1)  # sparse gradients pass no views
+        self.laid_out = self.tables.detach().flatten(0, 1)  # detached: sparse gradients do not pass through views
         table = torch.arange(table_count, device="cuda").repeat_interleave(lengths.view(table_count, m).sum(1))
         self.rows = self.indices + table * row_count
 
@@ -93,11 +93,11 @@ class Bags:
 
 
 def check(dtype, index_type, pooling):
-    """On small shapes, against the definition, whatever runs them."""
+    """Compares small shapes with the definition, whichever plan runs them."""
     ranks, rank = dist.get_world_size(), dist.get_rank()
     bags = Bags(48 * ranks, 3, 200, 24, 4, dtype, index_type)
     say(f"# {bags.tune(pooling).text}")
-    for seed in range(4):  # other bags at other places, and of other lengths
+    for seed in range(4):  # other bags in other memory, and of other lengths
         bags = Bags(48 * ranks, 3, 200, 24, 4, dtype, index_type, seed)
         features = bags.definition(bags.tables.double(), pooling)
         share = slice(48 * rank, 48 * (rank + 1))
@@ -116,7 +116,7 @@ def check(dtype, index_type, pooling):
 
 
 def bad_rows():
-    """Are NaN, and an error of a later call on all ranks; once forgotten, calls are right again."""
+    """Checks that a bad row gives NaN and that a later call fails on all ranks. After forget(), calls are right."""
     bags = Bags(48 * dist.get_world_size(), 3, 200, 24, 4)
     bags.tune()
     expected, indices = bags.fused(), bags.indices

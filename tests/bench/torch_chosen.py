@@ -1,12 +1,12 @@
-"""mc2.torch's kinds whose rows choose experts, and PyTorch's own calls, on GPUs.
+"""Compares mc2.torch's kinds whose rows choose experts with PyTorch's own calls, on GPUs.
 
     torchrun --nproc-per-node 2 tests/bench/torch_chosen.py
 
-The latter are what programs write by hand: all_gather_into_tensor, a sort of the choices, torch._grouped_mm, a
-weighted sum and reduce_scatter_tensor or all_reduce. On small shapes mc2's are compared with the definition in double
-precision: eager, compiled, in a CUDA graph, with gradients, tuned and not; a choice that there is not is NaN. With
-several ranks the calls are then timed in turn, eager and captured. Rank 0 prints a CSV: medians in us of the slowest
-rank's times.
+PyTorch's calls are those that programs write by hand: all_gather_into_tensor, a sort of the choices, torch._grouped_mm,
+a weighted sum and reduce_scatter_tensor or all_reduce. On small shapes mc2's results are compared with the definition
+in double precision: eager, compiled, in a CUDA graph, with gradients, tuned and not tuned. An illegal choice must give
+NaN. With several ranks the calls are then timed in turn, eager and captured. Rank 0 prints a CSV: medians in us of the
+slowest rank's times.
 """
 
 import torch
@@ -20,12 +20,12 @@ GATHER, SCATTER, SUM = KINDS = (
     "grouped_matmul_reduce_scatter",
     "grouped_matmul_all_reduce",
 )
-# tokens of all ranks, experts, of which a token chooses, hidden size, inner size of a rank
+# tokens of all ranks, experts, experts that a token chooses, hidden size, inner size of a rank
 LAYERS = [(8192, 8, 2, 4096, 7168), (8192, 64, 6, 2048, 704), (4096, 128, 8, 4096, 768), (512, 128, 8, 4096, 768)]
 
 
 class Operands:
-    """Of one kind: n and k of a rank's product."""
+    """Operands of one kind. n and k are those of one rank's product."""
 
     def __init__(self, kind, m, count, top_k, n, k, dtype=torch.bfloat16, seed=0):
         ranks, rank = dist.get_world_size(), dist.get_rank()
@@ -52,7 +52,7 @@ class Operands:
         return mc2.torch.tune(self.kind, **self.problem, experts=self.kept)
 
     def definition(self, xs, ws, bias, weights, experts=None):
-        """Every rank's result; of all ranks' operands, in double precision."""
+        """The results of all ranks from the operands of all ranks, in double precision."""
         chosen = (self.experts if experts is None else experts).flatten()
         m, top_k = self.experts.shape
         if self.kind == GATHER:
@@ -87,7 +87,7 @@ class Operands:
 
 def check(kind, dtype, is_tuned):
     ranks, rank = dist.get_world_size(), dist.get_rank()
-    for seed in range(3):  # other choices at other places
+    for seed in range(3):  # other choices in other memory
         one = Operands(kind, 64 * ranks, 6, 2, 48, 40, dtype, seed)
         name = f"{kind}, {dtype}, seed {seed}, {'tuned' if is_tuned else 'not tuned'}"
         if is_tuned and seed == 0:
@@ -96,10 +96,10 @@ def check(kind, dtype, is_tuned):
         expected = one.definition(*whole)[rank]
         for _ in range(3):
             require_near(one.fused(True), expected, TOLERANCE, name)
-        torch._dynamo.reset()  # it compiles few variants of one function
+        torch._dynamo.reset()  # the compiler limits the number of variants of one function
         compiled = torch.compile(lambda each: each.fused(True) * 2, fullgraph=True, backend="aot_eager")
         require_near(compiled(one), 2 * expected, TOLERANCE, f"{name}, compiled")
-        if dtype == torch.bfloat16 or (is_tuned and dtype == torch.float16):  # others wait for the choices
+        if dtype == torch.bfloat16 or (is_tuned and dtype == torch.float16):  # other calls wait for the choices
             require_near(replayed(lambda: one.fused(True)), expected, TOLERANCE, f"{name}, captured")
         for leaf in one.leaves():
             leaf.requires_grad_()
@@ -110,7 +110,7 @@ def check(kind, dtype, is_tuned):
         shared = [tensor.clone().requires_grad_() for tensor in whole[2:]]
         results = one.definition(*mine, *shared)
         (results[0].sum() if kind == SUM else sum(result.sum() for result in results)).backward()
-        of_bias = shared[0].grad / ranks if kind == GATHER else shared[0].grad  # each rank's own there
+        of_bias = shared[0].grad / ranks if kind == GATHER else shared[0].grad  # GATHER: all ranks' results were summed
         for gradient, whole_one in zip(gradients, (mine[0][rank].grad, mine[1][rank].grad, of_bias, shared[1].grad)):
             require_near(gradient, whole_one, TOLERANCE, f"{name}, gradient")
     one.experts[3, 1] = 6

@@ -1,12 +1,12 @@
-"""A tensor-parallel mixture's two matmuls, of what tokens chose, beside PyTorch's operators, on one Hopper GPU.
+"""Compares mc2's two matmuls of a tensor-parallel mixture of experts with PyTorch's operators, on one Hopper GPU.
 
     python3 tests/bench/torch_chosen_matmul.py libmc2-grouped-matmul.so
 
-The first half multiplies each token by its experts' matrices, the second multiplies those rows likewise and adds up
-each token's, weighted. Both read the choices in every run. PyTorch's way is sort, index_select, torch._grouped_mm and
-index_copy, and in the second half a weighted sum. Both are replayed as CUDA graphs, so that no host is in the times,
-and compared with the definition in double precision; mc2 with an illegal choice must say which and leave NaN. Prints a
-CSV: medians in us.
+The first half multiplies each token by the matrices of its experts. The second half multiplies the resulting rows in
+the same way and sums those of each token, weighted. Both read the choices in every run. PyTorch uses sort,
+index_select, torch._grouped_mm and index_copy, and in the second half a weighted sum. mc2 and PyTorch are replayed as
+CUDA graphs, so that the times exclude the host, and compared with the definition in double precision. For an illegal
+choice, mc2 must name it and leave NaN. Prints a CSV: medians in us.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from torch_grouped_matmul import TOLERANCE, compared, open_library
 from torch_rig import captured
 
 TOKENS = (16, 256, 2048, 8192)
-# model, sharded over 8 GPUs (over 2 where it says so), and half: experts, top_k, n, k
+# model, sharded over 8 GPUs unless the name says over 2, and half: experts, top_k, n, k
 SHAPES = {
     "deepseek-v3 up": (256, 8, 512, 7168),
     "deepseek-v3 down": (256, 8, 7168, 256),
@@ -93,7 +93,7 @@ class Half:
         return float((found.double() - right).abs().max() / right.abs().max())
 
     def check_illegal(self):
-        """An expert that there is not, then a weight that is no number."""
+        """Checks a number of an expert that does not exist, then a weight that is NaN."""
         token = self.chosen.shape[0] // 2
         kept = self.chosen[token, 1].item()
         self.chosen[token, 1] = self.experts + 3
@@ -122,7 +122,7 @@ def main(path):
                 worst = half.error(found)
                 if not worst <= TOLERANCE:
                     raise SystemExit(f"{name}, {tokens} tokens: off by {worst}")
-            half.chosen.copy_(half.chosen.flip(0))  # as every step has other ones
+            half.chosen.copy_(half.chosen.flip(0))  # other choices, as in every step of a model
             if not half.error(half.ours()) <= TOLERANCE:
                 raise SystemExit(f"{name}, {tokens} tokens: off with other choices")
             columns = compared(captured(half.ours)[0], captured(half.theirs)[0])

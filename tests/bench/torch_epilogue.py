@@ -1,10 +1,11 @@
-"""What residual and RMSNorm cost in mc2.torch's call and in PyTorch's own after it, on GPUs.
+"""Compares the cost of residual and RMSNorm inside mc2.torch's call with PyTorch's own calls after it, on GPUs.
 
     torchrun --nproc-per-node 2 tests/bench/torch_epilogue.py [--m 1024 4096] [--n 4096] [--k 2048]
 
-Each shape is tuned first. Results are compared with an oracle in double precision; then the call with both, the call
-with PyTorch's add_() and rms_norm() behind it and the bare call are captured in CUDA graphs and replayed in turn, each
-behind a kernel that covers its launch. Rank 0 prints a CSV: medians in us of its own times.
+Each shape is tuned first. Results are compared with an oracle in double precision. Then three calls are captured in
+CUDA graphs and replayed in turn: mc2's call with residual and RMSNorm, the call followed by PyTorch's add_() and
+rms_norm(), and the bare call. A kernel before each replay covers its launch. Rank 0 prints a CSV: medians in us of its
+own times.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import mc2.torch
 EPSILON = 1e-6
 ROUNDS, WARMUPS = 55, 5
 COVER_CYCLES = 200_000
-TOLERANCE = 0.03  # of bf16's sums, relative to 1 + |expected|
+TOLERANCE = 0.03  # for sums in bf16, relative to 1 + |expected|
 
 
 def require_near(found, expected, name):

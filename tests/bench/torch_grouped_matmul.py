@@ -1,10 +1,10 @@
-"""A grouped matmul of mc2 beside torch._grouped_mm, on one Hopper GPU.
+"""Compares a grouped matmul of mc2 with torch._grouped_mm, on one Hopper GPU.
 
     python3 tests/bench/torch_grouped_matmul.py libmc2-grouped-matmul.so
 
 Both multiply the same rows by the same experts' weights, in turn, and are compared with the definition in double
-precision. Prints a CSV: medians in us. PyTorch's call includes what it asks its allocator for and a kernel that reads
-the rows of each expert on the device; mc2's list of tiles is made beforehand, as it is in a prepared plan.
+precision. Prints a CSV: medians in us. PyTorch's time includes its allocations and a kernel that reads the number of
+rows of each expert on the device. mc2's list of tiles is made beforehand, as in a prepared plan.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from torch_rig import device_us
 
 ROUNDS, CALLS, WARMUPS = 15, 5, 3
 ROWS_PER_EXPERT = 256
-TOLERANCE = 0.01  # of a bf16 result, relative to the largest
+TOLERANCE = 0.01  # for a bf16 result, relative to the largest element
 # model and matmul: experts a rank, n, k
 SHAPES = {
     "deepseek-v3 up": (32, 4096, 7168),
@@ -45,7 +45,7 @@ class Arguments(ctypes.Structure):
 
 
 def tables(experts, chance):
-    """Rows of each expert, by how they are shared out."""
+    """Yields ways of sharing rows among experts: name and number of rows of each expert."""
     weights = [1 / (place + 1) for place in range(experts)]
     chance.shuffle(weights)
     yield "equal", [ROWS_PER_EXPERT] * experts
@@ -55,7 +55,7 @@ def tables(experts, chance):
 
 
 def open_library(path, kind):
-    """With mc2_make_KIND and mc2_run_KIND."""
+    """Opens a library that has the functions mc2_make_KIND and mc2_run_KIND."""
     library = ctypes.CDLL(path)
     getattr(library, f"mc2_make_{kind}").restype = ctypes.c_void_p
     getattr(library, f"mc2_run_{kind}").argtypes = [ctypes.c_void_p, ctypes.c_void_p]
@@ -63,7 +63,7 @@ def open_library(path, kind):
 
 
 def compared(ours, theirs):
-    """Columns: medians in us of calls in turn, and of the ratios of theirs to ours."""
+    """Three columns: medians in us of both calls, which take turns, and the median of theirs / ours."""
     for _ in range(WARMUPS):
         ours(), theirs()
     pairs = [(device_us(ours, CALLS), device_us(theirs, CALLS)) for _ in range(ROUNDS)]

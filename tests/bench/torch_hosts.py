@@ -1,11 +1,11 @@
-"""mc2.torch on a group that spans hosts: mc2's own backend against PyTorch's calls, on GPUs.
+"""Compares mc2's own backend with PyTorch's calls on a group that spans hosts, on GPUs.
 
     torchrun --nnodes 2 --node-rank NODE --nproc-per-node 4 --master-addr HOST tests/bench/torch_hosts.py
 
-As tests/bench/torch_chosen.py does, it tunes, compares with the definition in double precision, eager and in a CUDA
-graph, and then times in turn. In matmul_all_reduce another group of the same ranks, which opens a world of its own, is
-used as well. Rank 0 prints a CSV: medians in us of the slowest rank's times. A plan that is not of mc2's own backend is
-told, not hidden.
+Like tests/bench/torch_chosen.py, it tunes, compares with the definition in double precision, eager and in a CUDA graph,
+and then times in turn. For matmul_all_reduce it also uses another group of the same ranks, which opens a world of its
+own. Rank 0 prints a CSV: medians in us of the slowest rank's times. The output names plans that are not of mc2's own
+backend.
 """
 
 import torch
@@ -34,7 +34,7 @@ class Operands:
         return mc2.torch.tune(self.kind, **self.problem, group=self.group)
 
     def natively(self):
-        """By mc2's own backend, whatever won."""
+        """A call that runs mc2's own backend, whichever plan won the tuning."""
         group = _groups.resolve(self.group)
         problem = _problem.Problem(self.kind, group, self.x.device, self.x.dtype, *self.problem.values())
         reason = _native.common_fault(_groups.gathered(group, (_hosts.place(group), _native.fault(problem), "plain")))

@@ -1,12 +1,12 @@
-"""A mixture of experts' layer by mc2.torch.moe_layer and by PyTorch's own calls, on GPUs.
+"""Compares a mixture-of-experts layer by mc2.torch.moe_layer with PyTorch's own calls, on GPUs.
 
     torchrun --nproc-per-node 2 tests/bench/torch_moe.py
 
-The latter are what programs write by hand: all_to_all_single of the rows sorted by expert, a permutation,
-torch._grouped_mm, the way back. Both are compared with each other and, on small layers, with the definition in double
-precision, and mc2's gradients in bf16 with those in f32; then they are called in turn: without gradients, with a
-promise of how many rows there are at most, that call in a CUDA graph, and with gradients. Rank 0 prints a CSV: medians
-in us of the slowest rank's times.
+PyTorch's calls are those that programs write by hand: all_to_all_single of the rows sorted by expert, a permutation,
+torch._grouped_mm, and the way back. The results are compared with each other and, on small layers, with the definition
+in double precision; mc2's gradients in bf16 are compared with those in f32. Then the calls are timed in turn: without
+gradients, with a promised upper limit of rows, that call in a CUDA graph, and with gradients. Rank 0 prints a CSV:
+medians in us of the slowest rank's times.
 """
 
 import torch
@@ -16,9 +16,9 @@ from torch_rig import TOLERANCE, captured, everyones, finish, medians, require_n
 
 import mc2.torch
 
-FEW_TOKENS = 1024  # all of whose rows may go to one rank
-# tokens of a rank, experts of a token, experts of a rank, hidden size, inner size, how much oftener rank 0's experts
-# are wanted
+FEW_TOKENS = 1024  # so few that all their rows may go to one rank
+# tokens of a rank, experts of a token, experts of a rank, hidden size, inner size, how many times as often rank 0's
+# experts are chosen
 LAYERS = [
     (4096, 2, 4, 4096, 14336, 1),
     (8192, 6, 16, 2048, 1408, 1),
@@ -104,7 +104,8 @@ class Layer:
 
 
 def broken_promises():
-    """Are NaN, and an error of the next call on all ranks; once forgotten, calls are right again."""
+    """Checks that a broken promise gives NaN and that the next call fails on all ranks; after forget(), calls are right
+    again."""
     layer = Layer(64, 2, 4, 32, 48, 1)
     with torch.no_grad():
         expected, chosen = layer.promised(), layer.chosen

@@ -1,4 +1,4 @@
-"""PyTorch's operators on the operands of `mc2-bench peers`, timed on request; part of that program.
+"""Times PyTorch's operators on the operands of `mc2-bench peers`, on request. Part of that program.
 
 usage: python3 torch_peer.py RANKS
 
@@ -8,12 +8,12 @@ Requests and answers are JSON, one line each, on standard input and output:
                                                      {"forms": {NAME: {"error_ratio": R} or {"failure": TEXT}}}
   {"do": "time", "repetitions": COUNT}               {"times_us": {NAME: [COUNT numbers]}}
   {"do": "close"}                                    {}
-and {"error": TEXT} to any of them. `directory` holds a.R, b.R and c.R of every rank R: raw elements, row-major, c being
-the result that each form is compared with; where elements have scales, a_scales.R and b_scales.R, too. End of input
-ends the program.
+The answer to any of them may be {"error": TEXT}. `directory` holds a.R, b.R and c.R of every rank R: raw elements,
+row-major. c is the result with which each form is compared. Where elements have scales, there are also a_scales.R and
+b_scales.R. End of input ends the program.
 
-The first process starts one worker per GPU, passes every request to all of them and hands on what rank 0 answers. It
-never imports torch for work, so that it can tell what became of a worker.
+The first process starts one worker per GPU, passes every request to all of them and passes on the answer of rank 0. It
+does no work with torch itself, so that it can report a failed worker.
 """
 
 import ctypes
@@ -30,13 +30,13 @@ import traceback
 
 RANK_VARIABLE = "MC2_TORCH_PEER_RANK"
 WARMUP_COUNT = 3
-# Covers the launch of what follows, so that a graph's launch is no part of its time; mc2's own is none either.
+# A kernel of this length covers the launch of what follows, so that a graph's time excludes its launch, as mc2's does.
 LAUNCH_COVER_CYCLES = 400_000
 DTYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "f8e4m3": "float8_e4m3fn"}
 
 
 def say(answer):
-    """One line on what was standard output when the program started: libraries print to the other one."""
+    """Writes one line to the original standard output. Libraries print to the one that replaced it."""
     ANSWERS.write(json.dumps(answer) + "\n")
     ANSWERS.flush()
 
@@ -91,11 +91,11 @@ class Worker:
         }
 
     def meet(self):
-        """Ranks go on together, on the device's clock."""
+        """Synchronises the ranks on the device."""
         self.dist.all_reduce(self.flag)
 
     def largest(self, values):
-        """Of every rank, element by element."""
+        """The largest values of all ranks, element by element."""
         gathered = self.torch.tensor(values, dtype=self.torch.float64, device=self.device)
         self.dist.all_reduce(gathered, op=self.dist.ReduceOp.MAX)
         return gathered.tolist()
@@ -103,7 +103,7 @@ class Worker:
     def load(self, name, rows, columns, dtype):
         path = os.path.join(self.directory, f"{name}.{self.rank}")
         is_f8 = dtype == getattr(self.torch, "float8_e4m3fn", None)
-        # Files are read as types with arithmetic only.
+        # from_file() reads only types that have arithmetic, so f8 is read as bytes.
         matrix = self.torch.from_file(
             path, shared=False, size=rows * columns, dtype=self.torch.uint8 if is_f8 else dtype
         )
@@ -120,7 +120,7 @@ class Worker:
         self.a = self.load("a", m // self.rank_count if gathers else m, k, self.operand)
         self.b = self.load("b", k, n, self.operand)
         if self.has_scales:
-            self.b = self.b.t().contiguous().t()  # the only layout that is multiplied
+            self.b = self.b.t().contiguous().t()  # the only layout that scaled matmuls take
             self.scales = [self.load(name, 1, 1, torch.float32).view(()) for name in ("a_scales", "b_scales")]
         expected = self.load("c", m // self.rank_count if scatters else m, n, self.dtype)
         self.tolerance = 4 * {"f16": 2**-11, "f32": 2**-22 * k**0.5}.get(request["dtype"], 2**-8)
@@ -134,7 +134,7 @@ class Worker:
                 answers[form] = self.make_form(form, lambda make=make, call=call: make(call), expected)
         return {"forms": answers}
 
-    # What a program without mc2 runs. Each returns a callable that returns the result.
+    # The calls of a program without mc2. Each method returns a callable that returns the result.
 
     def multiply(self, a, out):
         if not self.has_scales:
@@ -181,7 +181,7 @@ class Worker:
 
     def fused_all_gather_matmul(self):
         operator = self.torch.ops.symm_mem.fused_all_gather_matmul
-        # The gathered A is not asked for, nor is mc2 asked for it.
+        # Neither this operator nor mc2 is asked for the gathered A.
         return lambda: operator(self.a, [self.b], 0, self.group_name, return_A=False)[1][0]
 
     def fused_scaled_matmul_reduce_scatter(self):
@@ -210,7 +210,7 @@ class Worker:
         torch.cuda.current_stream().wait_stream(self.side_stream)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        # NCCL's watchdog thread queries events meanwhile, which the strictest mode refuses.
+        # NCCL's watchdog thread queries events during the capture, which the strictest mode refuses.
         with torch.cuda.graph(graph, stream=self.side_stream, capture_error_mode="thread_local"):
             result = call()
         result.fill_(float("nan"))
@@ -222,7 +222,7 @@ class Worker:
         return replay
 
     def make_form(self, name, make, expected):
-        """Keeps the form if it works on every rank; says how far its result is from the expected one."""
+        """Keeps the form if it works on every rank. Returns its error ratio or the failure."""
         failure, ratio = "", 0.0
         try:
             form = make()
@@ -241,7 +241,8 @@ class Worker:
         return {"error_ratio": ratio}
 
     def error_ratio(self, result, expected):
-        """Largest of relative Frobenius error and, with twice the room, of the worst element; 1 is allowed."""
+        """The larger of two ratios; at most 1 is allowed. They are the relative Frobenius error over the tolerance, and
+        the worst element's error over twice the tolerance."""
         difference = (result.float() - expected.float()).flatten()
         reference = expected.float().flatten()
         whole = (difference.norm() / reference.norm()).item() / self.tolerance
@@ -250,7 +251,7 @@ class Worker:
         return ratio if ratio == ratio else 1e30  # NaN
 
     def time(self, request):
-        """Forms take turns, in alternating order; one untimed turn first. The slowest rank counts."""
+        """Times the forms, which take turns in alternating order after one untimed turn. The slowest rank counts."""
         names = list(self.forms)
         times = {name: [] for name in names}
         for turn in range(-1, request["repetitions"]):
@@ -288,7 +289,7 @@ class Worker:
             answer = {"open": self.open, "time": self.time, "close": self.close}[request["do"]](request)
             if self.rank == 0:
                 say(answer)
-        # No farewell between ranks: it could wait for one that is gone.
+        # The ranks do not synchronise at the end: they could wait for a rank that is gone.
         os._exit(0)
 
 
@@ -348,7 +349,7 @@ class Launcher:
                 return self.answers.get(timeout=0.2)
             except queue.Empty:
                 if self.dead():
-                    time.sleep(0.5)  # the others' ends and words
+                    time.sleep(0.5)  # lets the other workers end and write their messages
                     raise RuntimeError("; ".join(self.dead()))
 
     def serve(self):

@@ -1,4 +1,4 @@
-"""torch_peer.py with a stub of PyTorch: what it answers, and what it takes for a wrong result."""
+"""torch_peer.py with a stub of PyTorch: its answers, and which results it counts as wrong."""
 
 import array
 import json

@@ -1,4 +1,4 @@
-"""What comparisons with PyTorch's calls share: ranks on GPUs of their own, calls as CUDA graphs, times."""
+"""Shared by comparisons with PyTorch's calls: ranks on GPUs of their own, calls as CUDA graphs, times."""
 
 import os
 import statistics
@@ -7,11 +7,11 @@ import torch
 import torch.distributed as dist
 
 ROUNDS, WARMUPS = 21, 4
-TOLERANCE = 0.03  # of bf16's sums, relative to the largest
+TOLERANCE = 0.03  # for sums in bf16, relative to the largest element
 
 
 def start():
-    """A rank of those that torchrun has started."""
+    """Initialises this process as one of the ranks that torchrun started."""
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
@@ -20,11 +20,11 @@ def start():
 def finish():
     torch.cuda.synchronize()
     dist.barrier()
-    os._exit(0)  # graphs hold what their communicator waits for
+    os._exit(0)  # a normal exit would hang: the communicator waits for what the graphs still hold
 
 
 def say(*words):
-    """By rank 0."""
+    """Prints on rank 0 only."""
     if dist.get_rank() == 0:
         print(*words, flush=True)
 
@@ -36,7 +36,7 @@ def everyones(tensor):
 
 
 def largest(value):
-    """Of all ranks."""
+    """The largest value of all ranks."""
     found = torch.tensor([float(value)], device="cuda")
     dist.all_reduce(found, op=dist.ReduceOp.MAX)
     return found.item()
@@ -49,7 +49,7 @@ def require_near(found, expected, tolerance, name):
 
 
 def captured(call):
-    """What replays the call as a CUDA graph, and where it leaves its result."""
+    """Captures the call in a CUDA graph. Returns a function that replays it and the tensor that gets its result."""
     with torch.no_grad():
         for _ in range(3):
             call()
@@ -61,7 +61,7 @@ def captured(call):
 
 
 def replayed(call):
-    """The call's result as a CUDA graph leaves it."""
+    """The result of the call when replayed as a CUDA graph."""
     replay, result = captured(call)
     result.zero_()
     replay()
@@ -70,7 +70,7 @@ def replayed(call):
 
 
 def device_us(call, count=1):
-    """Of one call, in a row of so many."""
+    """Time of one call in a row of `count`."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     for _ in range(count):
@@ -87,7 +87,7 @@ def time_us(call):
 
 
 def medians(ours, by_hand):
-    """In us of each, and the medians of by_hand's ratios to ours."""
+    """Median time in us of each call, then for each of ours the median of by_hand's time / its time."""
     rounds = [[time_us(call) for call in (*ours, by_hand)] for _ in range(ROUNDS + WARMUPS)][WARMUPS:]
     ratios = [[times[-1] / time for time in times[:-1]] for times in rounds]
     return [
@@ -97,7 +97,7 @@ def medians(ours, by_hand):
 
 
 def eager_and_captured(one):
-    """medians() of one.fused beside one.by_hand, as they are and as CUDA graphs."""
+    """medians() of one.fused and one.by_hand, first eager and then as CUDA graphs."""
     with torch.no_grad():
         eager = medians([one.fused], one.by_hand)
     fused, by_hand = (captured(call)[0] for call in (one.fused, one.by_hand))

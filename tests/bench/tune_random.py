@@ -1,9 +1,10 @@
-"""Tunes random legal operators with a budget of a second and says which had no plan.
+"""Tunes random legal operators with a budget of a second and names those that got no plan.
 
     tune_random.py PATH_OF_MC2 [--count 200] [--seed 1] [--budget 1] [--store FILE]
 
-Every kind, m from 1, 2 to 8 ranks, every type and link that the host offers; the last line counts plans and failures,
-and the exit code is 0 where each operator has a plan. Not one of CTest's: it takes the machine for about ten minutes.
+The operators have every kind, m from 1 on, 2 to 8 ranks, and every type and link that the host offers. The last line
+counts plans and failures; the exit code is 0 where each operator got a plan. CTest does not run this program, because
+it occupies the machine for about ten minutes.
 """
 
 import argparse
@@ -27,7 +28,7 @@ KINDS = [
 
 
 def operators(generator):
-    """Options of one operator after the other; some are not legal on this host, which the program says."""
+    """Yields the options of one operator after the other. Some are not legal on this host; the program then says so."""
     while True:
         kind, ranks = generator.choice(KINDS), generator.randint(2, 8)
         size = lambda largest: int(2 ** generator.uniform(0, largest))  # noqa: E731

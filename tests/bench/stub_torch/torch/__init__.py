@@ -1,5 +1,5 @@
-"""As much of PyTorch's interface as torch_peer.py uses, for one rank, f32, on the CPU: shapes are checked, times are
-real.
+"""The part of PyTorch's interface that torch_peer.py uses, for one rank, in f32, on the CPU. Shapes are checked; times
+are real.
 
 STUB_TORCH says what goes wrong: "no_device", "no_graphs" (captures fail) or "wrong" (fused operators add 1).
 A graph replays the calls of its capture.
@@ -94,7 +94,7 @@ def product(a, b, added=0.0):
 
 
 def recorded(work):
-    """Runs now, and again with every replay of the graph that is being captured."""
+    """Runs the work now, and again with every replay of a graph that is being captured."""
     work()
     if cuda.capturing is not None:
         cuda.capturing.calls.append(work)
