@@ -34,7 +34,7 @@ void shuffle(std::vector<std::size_t>& order, std::mt19937_64& random) {
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw_below(random, i)]);
 }
 
-/// What the sweep knows of one case.
+/// State of one case during the sweep.
 struct CaseState {
   std::vector<std::size_t> watched;                           ///< indices of the first sample of every iteration
   std::map<Component, std::vector<std::size_t>> of_component; ///< indices of all its samples

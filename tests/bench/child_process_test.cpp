@@ -20,7 +20,7 @@ std::unique_ptr<ChildProcess> start_shell(const std::string& script) {
   return std::move(child).value();
 }
 
-/// Whether the kernel still runs it; a zombie without a parent to read it counts as gone.
+/// Whether the process still runs. A zombie that no parent has reaped counts as gone.
 bool is_running(int process) {
   std::ifstream stream("/proc/" + std::to_string(process) + "/stat");
   std::string line;

@@ -11,7 +11,7 @@ using ::testing::Not;
 
 const std::vector<std::string> kVariants{"one", "two(lanes=2)"};
 
-/// Of two variants: lane time, throughput and latency differ, so that no mode can pass for another.
+/// Times of two variants. Lane time, throughput and latency differ, so that a test notices a wrong mode.
 std::vector<CollectiveTimes> sizes() {
   return {{.message_bytes = 1024, .lane_us = {1, 2}, .throughput_us = {2, 1}, .latency_us = {5, 6}, .copy_us = 0.5},
           {.message_bytes = 2048, .lane_us = {2, 3}, .throughput_us = {3, 2}, .latency_us = {6, 5}, .copy_us = 1},

@@ -14,7 +14,7 @@ using planner::OpKind;
 using testing::HasSubstr;
 using testing::Not;
 
-/// Of an operator whose serial takes 200 us.
+/// A row of an operator whose serial takes 200 us.
 OverlapRow row(OpKind kind, double mc2_us, double ideal_us, std::optional<double> peer_us = std::nullopt) {
   OverlapRow row{{kind, 1024, 512, 256, planner::DType::Bf16, 2}, 200, ideal_us, 200 / mc2_us, std::nullopt};
   if (peer_us) row.peer_over_mc2 = *peer_us / mc2_us;

@@ -15,7 +15,7 @@ namespace mc2::cli {
 struct PeerTimes {
   std::string failure; ///< why PyTorch has no times here; empty when it has
   std::vector<TorchForm> forms;
-  std::map<std::string, std::vector<double>> form_us; ///< by form: the median of every round
+  std::map<std::string, std::vector<double>> form_us; ///< for each form, the median of every round
   std::vector<double> mc2_us; ///< the kept plan: for each round, the median of the runs right before and right after
 
   /// The fastest form whose name begins with `prefix`, or "" when none took part.

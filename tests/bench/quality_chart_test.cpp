@@ -10,7 +10,7 @@
 namespace mc2::cli::quality_chart_test {
 namespace {
 
-/// The same regret after every number of measurements, one machine per regret.
+/// A method with one machine per regret. A machine has its regret after every number of measurements.
 Method constant(const std::string& name, const std::vector<double>& regrets) {
   Method method{name, {}};
   for (const double regret : regrets) {

@@ -149,7 +149,7 @@ void solve(const CostModel& model, std::span<const RaceObservation> observations
   fit::solve_roughly(problem);
 }
 
-/// One variant's share of a recalibration; every observation is of that variant.
+/// Recalibrates one variant. All observations are of that variant.
 Result<Recalibration> recalibrate_variant(const CostModel& model, const std::vector<RaceObservation>& observations,
                                           const RecalibrateOptions& options) {
   const planner::Variant& variant = observations.front().variant;
@@ -169,7 +169,7 @@ Result<Recalibration> recalibrate_variant(const CostModel& model, const std::vec
   return Recalibration{with_parameters(model, variant, parameters), before, after, text};
 }
 
-/// The observations of each variant that has any, in the order of their first.
+/// The observations grouped by variant, in the order of each variant's first observation.
 std::vector<std::vector<RaceObservation>> by_variant(std::span<const RaceObservation> observations) {
   std::vector<std::vector<RaceObservation>> groups;
   for (const auto& seen : observations) {
@@ -183,7 +183,7 @@ std::vector<std::vector<RaceObservation>> by_variant(std::span<const RaceObserva
   return groups;
 }
 
-/// The root mean square over groups of what each of them found.
+/// Root mean square over all observations, from the sum of squares over the groups.
 double pooled_rms(double sum_of_squares, std::size_t count) {
   return std::sqrt(sum_of_squares / static_cast<double>(count));
 }

@@ -19,7 +19,7 @@ constexpr std::size_t kShownBytes = 48;
 constexpr double kMaxNs = 9e18;
 
 struct TypeName {
-  std::string_view name; ///< as plain() gives it
+  std::string_view name; ///< in the form of plain()
   std::int64_t bytes;
   std::optional<DType> dtype;
 };

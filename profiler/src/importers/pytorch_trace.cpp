@@ -46,7 +46,7 @@ struct Interval {
   std::int64_t start = 0, end = 0;
 };
 
-/// A kernel that may be of a matmul.
+/// A kernel that an operator with a matmul launched.
 struct Kernel {
   Interval interval;
   std::int64_t external = 0, device = 0, line = 0;

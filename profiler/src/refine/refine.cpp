@@ -194,7 +194,7 @@ class Refiner {
   [[nodiscard]] double expected_gain(const CutPosterior::Belief& belief) const;
 
   const planner::OpSpec& op_;
-  const CostModel& model_; ///< as profiled
+  const CostModel& model_; ///< the profiled model
   const RefineSettings& settings_;
   std::vector<Observed> seen_;
   std::vector<double> serial_ratios_; ///< measured serial times over the model's

@@ -108,7 +108,7 @@ class Profiling {
   std::chrono::steady_clock::time_point end_;
   bool is_warm_ = false;
   std::vector<Timed> timed_;
-  std::vector<SweepCase> cases_; ///< of timed_
+  std::vector<SweepCase> cases_; ///< the sweep cases of timed_, in the same order
 };
 
 bool Profiling::has(const planner::Variant& variant, std::int64_t length) const {

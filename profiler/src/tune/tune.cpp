@@ -139,7 +139,7 @@ class Tuner {
   const TuneSettings& settings_;
   Keeper& keeper_;
   TuneHooks hooks_;
-  std::chrono::steady_clock::time_point end_; ///< of the budget
+  std::chrono::steady_clock::time_point end_; ///< when the budget is spent
   Tuned tuned_;
   std::string no_model_;          ///< why there is no model
   std::size_t checked_count_ = 0; ///< contenders already verified: the oracle of a large operator takes seconds

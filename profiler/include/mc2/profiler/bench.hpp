@@ -19,7 +19,7 @@
 
 namespace mc2::profiler {
 
-/// What a run of a prepared plan does.
+/// The part of a prepared plan that a run executes.
 enum class RunPart : std::uint8_t {
   Fused = 1,         ///< the plan
   Serial = 2,        ///< one lane after the other, as without mc2; callers ask for it only with uncut plans
@@ -38,7 +38,7 @@ using Measure = std::function<std::vector<planner::Sample>()>;
 struct BenchFacts {
   planner::OpSpec op;
   planner::Fingerprint fingerprint;
-  std::vector<planner::Variant> variants; ///< those to measure, best known default first; at least one
+  std::vector<planner::Variant> variants; ///< variants to measure, best known default first; at least one
   /// Whether all variants run the same matmul, so that they differ only in their collectives.
   bool variants_share_matmul = false;
 };

@@ -23,7 +23,7 @@ struct LineGroup {
   std::int64_t last_line = 0;                              ///< the last line added, whether in `runs` or not
 };
 
-/// What became of every line of one log, in bounded memory.
+/// What the importer did with every line of one log, in bounded memory.
 class ImportReport {
  public:
   using Key = std::pair<Verdict, std::string>; ///< the text says what the lines are, or why they were not taken

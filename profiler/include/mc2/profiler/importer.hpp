@@ -23,7 +23,7 @@
 
 namespace mc2::profiler {
 
-/// Where the bytes of a log come from.
+/// A source of a log's bytes.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
@@ -148,7 +148,7 @@ class TimingSet {
 
 enum class Verdict : std::uint8_t { Took, Skipped, Bad };
 
-/// What became of one line of a text, or one row of a database table.
+/// What the importer did with one line of a text, or one row of a database table.
 struct LineVerdict {
   std::int64_t line = 0; ///< from 1
   Verdict verdict = Verdict::Skipped;

@@ -54,8 +54,8 @@ struct Recalibration {
 ///               planner::kMaxCurveInterval. The residuals are normal; their variance has a scaled inverse chi-square
 ///               prior worth kPriorObservationCount residuals of measurement_spread (Gelman et al., Bayesian Data
 ///               Analysis, 2013, §2.6).
-/// docs/cost_model.md §6. Errors: CannotFit (no observations, or a time that is not positive and finite), and as
-/// planner::predict_cut.
+/// docs/cost_model.md §6. Errors: CannotFit (no observations, or a time that is not positive and finite), UnknownName
+/// (a variant that the model does not know), and as CostModel::validate and planner::predict_cut.
 [[nodiscard]] Result<Recalibration> recalibrate(const planner::CostModel& model,
                                                 std::span<const RaceObservation> observations,
                                                 const RecalibrateOptions& options = {});
