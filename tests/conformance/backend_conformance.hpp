@@ -89,9 +89,8 @@ class BackendConformance : public ::testing::TestWithParam<ConformanceCase> {
   static const executor::Backend& backend() { return *GetParam().under_test.backend; }
   static bool has_shards() { return planner::traits_of(GetParam().kind).has_row_shards; }
 
-  /// @param length  of the cut axis. Where rows without shards are cut, it is m, and the operator is cut along n
-  /// instead
-  ///                unless m is above the most rows that are cut along n
+  /// @param length  of the cut axis. For rows of kinds without shards this is m, and must be above the most rows that
+  ///                are cut along n
   /// @param other  columns where rows are cut; rows where columns are cut, lowered to the most that are cut along n
   static OpSpec op_of(std::int64_t length, std::int64_t other, std::int64_t k, int world_size, DType dtype) {
     if (GetParam().axis == CutAxis::Columns)

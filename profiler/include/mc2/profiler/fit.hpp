@@ -44,9 +44,9 @@ struct FitOptions {
 ///             curve is positive and does not fall. The knot is a parameter.
 ///   start     exact fits of few points; the best of them by capped errors, then relative least squares over the points
 ///             within 20 robust_scale of it (Rousseeuw and Leroy, Robust Regression and Outlier Detection, 1987).
-///   outliers  a size is left out when it contradicts the others (faster than a smaller one, or more expensive per
-///   unit,
-///             by more than 1.25x) or when no family explains it: at most one size in five. quality.reason names it.
+///   outliers  a size is left out when no family explains it, or when it contradicts the others: it is faster than a
+///             smaller one or costs more per unit, by more than 1.25x. At most one size in five; quality.reason names
+///             them.
 ///   families  affine, staircase, piecewise, segments with 2, 3 or 4 knots, interpolated; docs/cost_model.md §2.
 ///   error     quality.cross_validated_rms: the relative rms over interior sizes, each left out in turn (nearly equal
 ///             sizes together), and over both end sizes as fitted, corrected for the mean leverage p/n.
