@@ -270,9 +270,7 @@ std::string recipe_note(finder::PlanQuestion question, const finder::FoundModel&
          " (--strategy formula)";
 }
 
-planner::PlanOptions limits_on_device(const store::PlanRequest& request) {
-  return request.options_with({});
-}
+planner::PlanOptions limits_on_device(const store::PlanRequest& request) { return request.options_with({}); }
 
 Result<planner::CostModel> PlanCommand::described_model(const store::PlanRequest& request,
                                                         const std::optional<planner::CostModel>& model) const {

@@ -97,8 +97,7 @@ Result<Response> answer_what_if(Context& context, const Call& call) {
   const store::PlanRequest& request = what_if.request;
   MC2_ASSIGN(const auto model, model_of(what_if));
   MC2_ASSIGN(const auto plan,
-             planner::make_plan(request.op, model,
-                                request.options_with(planner::default_options_on(model.fingerprint)),
+             planner::make_plan(request.op, model, request.options_with(planner::default_options_on(model.fingerprint)),
                                 call.is_stopped));
   const SourcedPlan sourced{"what_if", store::encode(plan), plan.makespan.provenance, {}};
   context.metrics.count_answer(sourced.source, to_string(sourced.provenance));
