@@ -27,9 +27,9 @@ struct LinkSpec {
     Tcp,          ///< loopback TCP, paced by the kernel (SO_MAX_PACING_RATE)
   };
   Mode mode = Mode::SharedMemory;
-  double bits_per_s = 0; ///< of each direction of one rank, whole bit/s; 0 for SharedMemory. Tcp shares it equally
+  double bits_per_s = 0; ///< in each direction of one rank, a whole number; 0 for SharedMemory. Tcp divides it equally
                          ///< among the rank's connections
-  double latency_us = 0; ///< added to every block, whole ns; Emulated only
+  double latency_us = 0; ///< added to every block, a whole number of ns; Emulated only
 
   /// "shm", "2.5Gbit,20us" or "tcp:2.5Gbit": parse_link(text()) gives the same link.
   [[nodiscard]] std::string text() const;
@@ -43,7 +43,7 @@ struct LinkSpec {
 [[nodiscard]] Result<LinkSpec> parse_link(std::string_view text);
 
 /// A compute lane that sleeps for a modelled time instead of computing:
-/// time of a block = fixed_us + flop_count / (gflop_per_s * 1000) us, as OpSpec::flop_count counts.
+/// time of a block = fixed_us + flop_count / (gflop_per_s * 1000) us, with flop_count as in OpSpec::flop_count.
 struct VirtualCompute {
   double gflop_per_s = 0;
   double fixed_us = 0;
@@ -57,23 +57,24 @@ struct VirtualCompute {
 /// Reads "RATE[,FIXED]"; RATE is a number with Gflops or Tflops, FIXED with ns, us or ms. Errors: InvalidSpec.
 [[nodiscard]] Result<VirtualCompute> parse_virtual_compute(std::string_view text);
 
-/// Which rank a process holds, where every rank of a world is held by a process of its own (launched_process()).
+/// Which rank a process holds, in a world where each rank has a process of its own (launched_process()).
 struct ProcessPlace {
   int rank = 0;
-  /// the same in all processes of the world, and in those of no other world of this user that opens meanwhile
+  /// All processes of the world have the same key. No other world that this user opens at the same time has it.
   std::string key;
-  /// Where rank 0 waits for the others, "host:port", where they are on several hosts; empty: all are on this one.
+  /// The address "host:port" where rank 0 waits for the others, if they are on several hosts. Empty: all are on this
+  /// host.
   std::string address{};
-  /// Of the ranks on this host; with an address.
+  /// This process's number among those on this host, and how many there are; only with an address.
   int local_rank = 0, local_size = 0;
   bool operator==(const ProcessPlace&) const = default;
 
   [[nodiscard]] bool spans_hosts() const noexcept { return !address.empty(); }
-  /// Which of this host's devices is the rank's.
+  /// The number of the rank's device on this host.
   [[nodiscard]] int device() const noexcept { return spans_hosts() ? local_rank : rank; }
 };
 
-/// No world has more; Backend::most_ranks() may be fewer.
+/// The largest number of ranks of a world on any backend; Backend::most_ranks() may be smaller.
 inline constexpr int kMostRanks = 1024;
 
 struct CommunicatorOptions {
@@ -81,12 +82,13 @@ struct CommunicatorOptions {
   LinkSpec link;
   std::optional<VirtualCompute> virtual_compute;
   bool pin_threads = true;
-  std::chrono::milliseconds deadline{60'000}; ///< one run that takes longer is aborted with an error naming the rank
-  /// The caller's communicators of the collective library (ncclComm_t), by local rank, for variants that leave its
-  /// settings alone; empty: the backend opens its own. They must outlive what is opened, and stay the caller's: never
-  /// aborted or destroyed.
+  std::chrono::milliseconds deadline{60'000}; ///< a run that takes longer is aborted with an error naming the rank
+  /// The caller's communicators of the collective library (ncclComm_t), one per local rank, for variants that do not
+  /// change the library's settings. Empty: the backend opens its own. They must outlive the opened communicator and
+  /// remain the caller's: mc2 never aborts or destroys them.
   std::vector<void*> native_communicators{};
-  /// Unset: this process holds all ranks. Backend cuda only: a rank then works on ProcessPlace::device() of its host.
+  /// Unset: this process holds all ranks. Backend cuda only: this process holds one rank, on ProcessPlace::device() of
+  /// its host.
   std::optional<ProcessPlace> process{};
 
   /// Errors: InvalidSpec naming the option.
@@ -95,7 +97,7 @@ struct CommunicatorOptions {
 
 struct Availability {
   bool is_available = false;
-  std::string reason; ///< what it would run on, or why it is missing and what would make it available
+  std::string reason; ///< what the backend would run on, or why it cannot run and what would make it available
 };
 
 /// A kind of device that runs plans. Stateless; safe to share.
@@ -104,35 +106,35 @@ class Backend {
   virtual ~Backend() = default;
 
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
-  /// @param local_ranks that this machine is to hold: at least 2, but for worlds of several hosts
+  /// @param local_ranks  ranks that this machine is to hold; at least 2, or 1 in a world of several hosts
   [[nodiscard]] virtual Availability availability(int local_ranks = 2) const = 0;
-  /// How many ranks to ask about where nobody has said.
+  /// The number of ranks to assume where the user named none.
   [[nodiscard]] virtual int usual_world_size() const { return CommunicatorOptions{}.world_size; }
-  /// Of a world.
+  /// The largest number of ranks of a world.
   [[nodiscard]] virtual int most_ranks() const noexcept { return kMostRanks; }
   /// Errors: Unsupported above most_ranks().
   [[nodiscard]] Result<void> check_rank_count(int world_size) const;
-  /// Variants worth measuring for an operator over these options' link, best known default first. Settings that are not
-  /// among them may be legal too (check_variant). `options` are valid.
+  /// Variants worth measuring for an operator over the link of `options`, best known default first. Variants with other
+  /// settings may be legal, too (check_variant). `options` must be valid.
   [[nodiscard]] virtual std::vector<planner::Variant> variants(const planner::OpSpec& op,
                                                                const CommunicatorOptions& options) const = 0;
-  /// Whether all variants multiply alike and differ in their collectives only.
+  /// Whether all variants run the same matmul and differ only in their collectives.
   [[nodiscard]] virtual bool variants_share_matmul() const noexcept { return false; }
-  /// Whether prepare() would take the variant for this operator. Errors: UnknownName, listing the variants that the
-  /// backend has; InvalidSpec naming the setting; Unsupported.
+  /// Succeeds if prepare() would accept the variant for this operator. Errors: UnknownName, listing the backend's
+  /// variants; InvalidSpec naming the setting; Unsupported.
   [[nodiscard]] virtual Result<void> check_variant(const planner::OpSpec& op, const CommunicatorOptions& options,
                                                    const planner::Variant& variant) const = 0;
-  /// Whether the backend can run this operator and type here, with operands of its own. Errors: Unsupported with the
-  /// reason, InvalidSpec.
+  /// Succeeds if the backend can run this operator and type here, with operands that it allocates itself. Errors:
+  /// Unsupported with the reason, InvalidSpec.
   [[nodiscard]] virtual Result<void> supports(const planner::OpSpec& op) const = 0;
-  /// As supports(), but for memory: of an operator whose operands are there already. Opens no device.
+  /// As supports(), without the check for memory: the operands exist already. Opens no device.
   [[nodiscard]] virtual Result<void> takes(const planner::OpSpec& op, const CommunicatorOptions& /*options*/) const {
     return supports(op);
   }
-  /// What makes measurements on this backend comparable; queries the machine. `options` are valid.
+  /// What makes measurements on this backend comparable; queries the machine. `options` must be valid.
   [[nodiscard]] virtual planner::Fingerprint fingerprint(const CommunicatorOptions& options) const = 0;
-  /// Starts the ranks. Order: *collective* where processes hold them. Errors: InvalidSpec (options), Unsupported.
-  /// Throws SystemError.
+  /// Starts the ranks. Order: *collective* where several processes hold them. Errors: InvalidSpec (options),
+  /// Unsupported. Throws SystemError.
   [[nodiscard]] virtual Result<std::unique_ptr<Communicator>> open(const CommunicatorOptions& options) const = 0;
 };
 

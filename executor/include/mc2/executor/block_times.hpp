@@ -10,25 +10,26 @@
 
 namespace mc2::executor {
 
-/// A lane's mean time per full block on its slowest rank.
+/// A lane's mean time per block of full length, on the rank where the lane is slowest.
 struct BlockTime {
   double block_us = 0;
-  int rank = 0;
-  int block_count = 0;
-  double local_us = 0; ///< of the matmul lane: the slowest rank's own shard, before its blocks
-  /// Mean time from one of its blocks to the next, which the lane spends on signals and on waiting for its peers; unset
-  /// for a lane of one block.
+  int rank = 0;        ///< the slowest rank
+  int block_count = 0; ///< blocks that the mean is taken over
+  double local_us = 0; ///< matmul lane: longest time that any rank takes for its own shard, before the blocks
+  /// Mean gap between the end of a block and the start of the next: the lane signals and waits for its peers. Unset for
+  /// a lane of one block.
   std::optional<double> hand_over_us = std::nullopt;
 };
 
-/// Mean over the first `full_count` blocks, what lies between them included, of the lane that runs the component.
-/// The record has at least `full_count` >= 1 blocks.
+/// The mean over the first `full_count` blocks of the lane that runs `component`, gaps between them included.
+/// The record must have at least `full_count` >= 1 blocks.
 [[nodiscard]] BlockTime mean_block(const RunRecord& record, planner::Component component, std::size_t full_count);
 
-/// Time of a block of a RunMode::Independent record that is under contention from start to end. With the lane s times
-/// slower while the other works, blocks of `alone_us` together take total = alone_us + overlap (1 - 1/s), which gives
-/// s; a lane that the other leaves early is thus judged by the part that it shared. s is at most 20.
-/// @param alone  the lane's times without the other, by mean_block
+/// The time of a block while the other lane works from its start to its end, from a RunMode::Independent record. A lane
+/// that is s times slower while the other works takes total = alone_us + overlap (1 - 1/s) for blocks that take
+/// alone_us alone and overlap the other lane's work for `overlap`. Solving for s uses only the time that both lanes
+/// worked, so it does not matter if the other lane ends early. s is at most 20.
+/// @param alone  mean_block() of this lane without the other
 [[nodiscard]] BlockTime contended_block(const RunRecord& record, planner::Component component, std::size_t full_count,
                                         const BlockTime& alone);
 

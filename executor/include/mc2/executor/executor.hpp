@@ -17,9 +17,9 @@ struct ExecuteOptions {
 };
 
 /// Binds a plan to the caller's buffers on a communicator. Decides nothing: the plan says how to cut.
-/// Order: *collective* over processes; what one of them is refused, all are, naming its rank.
+/// Order: *collective* over processes; an error on one process is returned on all, with its rank.
 /// Errors: Stale when the plan's fingerprint is not the communicator's (naming the differences), InvalidSpec for a
-/// world size, block list or buffer that does not fit, UnknownName and Unsupported as Communicator::prepare.
+/// world size, block list or buffer that does not fit, UnknownName and Unsupported as Communicator::prepare_stages.
 [[nodiscard]] Result<std::unique_ptr<Prepared>> prepare(const planner::Plan& plan, std::span<const RankBuffers> buffers,
                                                         Communicator& communicator, const ExecuteOptions& options = {});
 

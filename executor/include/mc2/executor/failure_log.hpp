@@ -7,12 +7,13 @@
 
 namespace mc2::executor {
 
-/// Takes one line, without its end.
+/// Receives one line, without a newline.
 using FailureSink = std::function<void(const std::string& line)>;
 
-/// While it lives, failures that no caller can be told, those of destructors and of a job's end, go to its sink. Of
-/// several the one made last has them. Without any they go to standard error, each as "mc2: error: LINE" in one write.
-/// Threads: any; the sink is called by one at a time, and not any more when the destructor has returned.
+/// While a FailureLog lives, its sink receives failures that cannot be returned to a caller, e.g. in destructors and at
+/// the end of a job. If there are several, only the one made last receives them. If there is none, they go to standard
+/// error, each as "mc2: error: LINE" in one write. Threads: any; the sink is called by one thread at a time, and never
+/// after the destructor has returned.
 class FailureLog {
  public:
   explicit FailureLog(FailureSink sink);
@@ -25,7 +26,7 @@ class FailureLog {
   FailureSink sink_;
 };
 
-/// Tells one, as FailureLog says.
+/// Passes a failure to the FailureLog that was made last, else to standard error.
 void log_failure(const std::string& line) noexcept;
 
 } // namespace mc2::executor

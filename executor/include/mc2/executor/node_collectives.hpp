@@ -15,26 +15,26 @@
 namespace mc2::executor {
 
 struct NodeCollectivesOptions {
-  int threads = 1; ///< that may move a rank's data, the calling one included; the smallest of the ranks' counts, and 1
-                   ///< where a rank is a child of the process that loaded this library
-  std::chrono::milliseconds deadline{60'000}; ///< for a rank that another waits for; to open, a minute at most
-  std::optional<int> memory_node = {};        ///< NUMA node that this rank's cores are of; else as Linux says
+  int threads = 1; ///< threads that may move a rank's data, the calling one included. The ranks' smallest number holds;
+                   ///< it is 1 if any rank is a fork()ed child of the process that loaded this library
+  std::chrono::milliseconds deadline{60'000}; ///< how long a rank waits for another; open() waits a minute at most
+  std::optional<int> memory_node = {};        ///< NUMA node of this rank's cores; unset: Linux is asked
 };
 
-/// Collectives alone, of processes of one machine, one rank each, through memory that they share: for programs that
-/// have no matmul to overlap them with. Every call returns when this rank's result is there and its operands may be
-/// written again. Sums are made in the order of the ranks, those of short floats in f32 and rounded once, those of i8
-/// modulo 256: the same bits on every rank. Where the ranks' cores are of several NUMA nodes, equally many of each,
-/// large sums are made node by node: of what a node's ranks have, and then of the nodes' sums.
-/// Order: every call is *collective*, with the same sizes and types. Threads: one call at a time; another throws
-/// SystemError at once, and so does one of a child process.
-/// Errors of calls: InvalidSpec for sizes that the ranks do not divide and types that have no sum, on this rank alone
-/// and before anything is exchanged. Throws SystemError naming the rank that calls something else, failed, ended or did
-/// not come within the deadline; no call succeeds after that.
+/// Collectives between processes of one machine, one rank each, through memory that they share: for programs that have
+/// no matmul to overlap them with. A call returns when this rank's result is complete and its operands may be written
+/// again. Sums add the ranks' values in the order of the ranks, so that every rank gets the same bits; bf16 and f16 are
+/// added in f32 and rounded once, i8 wraps modulo 256. If the ranks' cores lie in several NUMA nodes, the same number
+/// of ranks in each, large sums are made in two steps: the ranks of a node first, then the sums of the nodes. Order:
+/// every call is *collective*, with the same sizes and types. Threads: one call at a time; a second thread's call
+/// throws SystemError at once, and so does a call in a fork()ed child.
+/// Errors of calls: InvalidSpec for sizes that are not divisible by the number of ranks and for types that cannot be
+/// summed, on this rank alone and before anything is exchanged. Throws SystemError naming the rank that made another
+/// call, failed, ended or did not come within the deadline; no call succeeds after that.
 class NodeCollectives {
  public:
   /// Order: *collective*. Errors: InvalidSpec naming what is out of range; Unsupported, on every rank, where a process
-  /// cannot map another's memory. Throws SystemError as ProcessGroup does.
+  /// cannot map another's memory. Throws SystemError when another rank does not come or ends.
   [[nodiscard]] static Result<std::unique_ptr<NodeCollectives>> open(const ProcessPlace& place, int world_size,
                                                                      const NodeCollectivesOptions& options = {});
   ~NodeCollectives();
@@ -43,16 +43,18 @@ class NodeCollectives {
 
   [[nodiscard]] int rank() const noexcept;
   [[nodiscard]] int world_size() const noexcept;
-  [[nodiscard]] int threads() const noexcept; ///< that calls use at most
+  [[nodiscard]] int threads() const noexcept; ///< the most threads that a call uses on this rank
 
-  /// `data` becomes the sum over ranks. f32, bf16, f16, i8.
+  /// Replaces `data` by its sum over the ranks. Types: f32, bf16, f16, i8.
   [[nodiscard]] Result<void> all_reduce(std::span<std::byte> data, planner::DType dtype);
-  /// `own` is this rank's part of the sum of all ranks' `data`, world_size times as many bytes. Types as all_reduce.
+  /// Writes to `own` this rank's part of the sum of `data` over the ranks; `data` has world_size times as many bytes.
+  /// Types as all_reduce().
   [[nodiscard]] Result<void> reduce_scatter(std::span<const std::byte> data, std::span<std::byte> own,
                                             planner::DType dtype);
-  /// `all` is every rank's `own`, by rank.
+  /// Writes every rank's `own` to `all`, in the order of the ranks. `own` may be this rank's place in `all`.
   [[nodiscard]] Result<void> all_gather(std::span<const std::byte> own, std::span<std::byte> all);
-  /// Part q of `data` goes to rank q; `received` is what the ranks have sent, by rank. They do not overlap.
+  /// Sends part q of `data` to rank q, and writes the parts that the ranks sent to `received`, in the order of the
+  /// ranks. The two must not overlap.
   [[nodiscard]] Result<void> all_to_all(std::span<const std::byte> data, std::span<std::byte> received);
 
  private:

@@ -6,11 +6,12 @@
 
 namespace mc2::executor {
 
-/// Tells an object in a child process, after fork(), that the threads, connections and devices it counts on stayed
-/// behind in the parent. Costs one load. Threads: safe to share.
+/// A member that tells an object whether it is in a fork()ed child of the process that made it. There the threads,
+/// connections and devices that it needs are missing: they stayed in the parent. A check costs one load. Threads: safe
+/// to share.
 class ProcessMark {
  public:
-  /// Marks the process that calls.
+  /// Marks the calling process.
   ProcessMark() noexcept;
 
   /// Whether this process is a child of the marked one.

@@ -20,21 +20,21 @@ enum class OperandUse : std::uint8_t;
 /// uses host memory, otherwise a mirror of them in the ranks' own memory.
 class ResidentProblem {
  public:
-  /// The operator has as many ranks as the communicator, and all are local; the communicator outlives *this.
+  /// The operator must have as many ranks as the communicator, all of them local. The communicator must outlive *this.
   /// Throws std::bad_alloc and SystemError when memory is short.
   ResidentProblem(const planner::OpSpec& op, std::uint64_t seed, Communicator& communicator,
                   const ProblemExtras& extras = {});
 
-  /// To hand to prepare(). Valid as long as *this, also after a move.
+  /// The matrices for prepare(). Valid as long as *this, also after a move.
   [[nodiscard]] std::span<const RankBuffers> buffers() const noexcept;
-  /// A and B as the ranks see them; what runs write as fetch_results() left them.
+  /// The matrices in this process's memory: the ranks' inputs, and the outputs as of the last fetch_results().
   [[nodiscard]] const RandomProblem& host() const noexcept { return host_; }
 
-  /// Fills all that runs write with the NaN poison, so that what a run leaves out is found.
+  /// Fills all outputs with the NaN poison, so that elements which a run does not write are found.
   void poison();
-  /// New numbers in every A, or new bags, and new choices.
+  /// Puts new random numbers into every A, and makes new bags and new expert choices.
   void refill_a(std::uint64_t seed);
-  /// Brings all that runs write to host(). Nothing to do with host memory.
+  /// Copies all outputs to host(). Does nothing if the communicator uses host memory.
   void fetch_results();
 
  private:
@@ -42,7 +42,7 @@ class ResidentProblem {
   void visit_mirrors(OperandUse use, const Visit& visit);
 
   RandomProblem host_;
-  /// By rank, then as visit_operands(); null where the operator has no such operand. None with host memory.
+  /// By rank, then in the order of visit_operands(); null where the rank has no such operand. Empty with host memory.
   std::vector<std::vector<std::unique_ptr<RankMemory>>> mirrors_;
   std::vector<RankBuffers> resident_; ///< views of mirrors_
 };

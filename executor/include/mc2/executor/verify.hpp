@@ -16,20 +16,21 @@
 
 namespace mc2::executor {
 
-/// What a problem may have beyond its operator.
+/// What a random problem has beyond its operator.
 struct ProblemExtras {
-  /// what every rank sends, RankBuffers::send_counts one below the other; empty: equal splits
+  /// RankBuffers::send_counts of all ranks, one rank after the other; empty: equal splits
   std::span<const std::int64_t> counts = {};
-  bool wants_gathered_a = false; ///< of kinds that gather A
+  bool wants_gathered_a = false; ///< kinds that gather A: every rank has the output gathered_a
 };
 
-/// Matrices of every local rank, owned, filled with reproducible random numbers in [-1, 1) that the operator's type
-/// represents exactly; i8 with integers from its whole range, i8 and f8e4m3 with scales about 1/128. Bias and residual
-/// are the same on all ranks where the results are. Views into it stay valid when it is moved.
+/// Owned matrices of every rank, filled with reproducible random numbers in [-1, 1) that the operator's type represents
+/// exactly. i8 matrices hold integers from the whole range of the type; the scales of i8 and f8e4m3 are about 1/128.
+/// Where all ranks get the same result, they have the same bias and residual. Views into it stay valid when it is
+/// moved.
 class RandomProblem {
  public:
-  /// Same seed and operator, same matrices, on every machine. Throws std::bad_alloc when memory is short.
-  /// `op` is legal.
+  /// The same seed and operator give the same matrices on every machine. `op` must be legal. Throws std::bad_alloc when
+  /// memory is short.
   RandomProblem(const planner::OpSpec& op, std::uint64_t seed, const ProblemExtras& extras = {});
   RandomProblem(const RandomProblem&) = delete;
   RandomProblem& operator=(const RandomProblem&) = delete;
@@ -37,13 +38,13 @@ class RandomProblem {
   RandomProblem& operator=(RandomProblem&&) noexcept = default;
   ~RandomProblem() = default;
 
-  /// One per rank, shaped as operand_shapes() says, each matrix aligned to 64 bytes; C and the gathered A are
-  /// filled with a NaN poison first. Bags have 64-bit numbers and name k rows on average, 0 to 2 k each.
+  /// One per rank, shaped as operand_shapes() says, each matrix aligned to 64 bytes. The outputs are filled with a NaN
+  /// poison. Bags have 64-bit numbers and name 0 to 2 k rows each, k on average.
   [[nodiscard]] std::span<const RankBuffers> buffers() const noexcept { return views_; }
-  /// Fills every C, and every gathered A, with the NaN poison again.
+  /// Fills all outputs with the NaN poison again.
   void poison();
-  /// New numbers in every A, or new bags, and new choices, as a host program has in every step; B stays, because it is
-  /// packed once.
+  /// Puts new random numbers into every A and makes new bags and new expert choices, as a host program has them in
+  /// every step. B does not change, because a backend may have packed it.
   void refill_a(std::uint64_t seed);
 
  private:
@@ -76,36 +77,42 @@ struct Verification {
   std::string text;                 ///< one sentence for people
 };
 
-/// Compares every rank's C with an oracle in double precision: every element written and finite; all ranks equal to
-/// the bit where the kind gives all the same result; sampled rows (all of them in small problems, always those around
-/// block edges, in every shard) element by element; every row through a random projection x of +-1: C x against the
-/// sum of A (B x). A wrong element passes only if it is in an unsampled row and wrong by less than that row's allowed
-/// projected error, about sqrt(n) times the allowed error of one element.
+/// Compares every rank's outputs with an oracle in double precision:
+/// - every element of C is written and finite;
+/// - where the kind gives all ranks the same result, the ranks' C are equal to the bit;
+/// - sampled rows are compared element by element: all rows of a small problem, else those at the edges of blocks in
+///   every shard and a few random ones;
+/// - every row is compared through a random projection x of +-1: C x with the sum of A (B x).
+/// A wrong element passes only if its row is not sampled and its error is below the row's allowed projected error,
+/// about sqrt(n) times the allowed error of one element. The allowed error of an element is
 ///   allowed(i, j) = 4 u32 (sqrt(k) + T) sum_t |a_ti| |b_tj| + 1.01 u ((T - 1) sum_t |p_tij| + |c_ij|)
-/// with T the number of products in a row of C (the ranks where the collective sums, else 1), u32 = 2^-24, u the
-/// type's own unit roundoff (the second term only for types shorter than f32), |a_ti| and |b_tj| the 2-norms of a row
-/// of A and a column of B, p the products; i8 elements count with their scales. Bias and residual x add 4 u32 |x|,
-/// and matmul_all_to_all with a residual rounds once more, 1.01 u |p + bias|. Products whose rows are no whole number
-/// of 16 bytes may be rounded before each addition, 1.01 u (|p| + |p + residual|). First term: the probabilistic bound
-/// of Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41 (2019), with
-/// the Cauchy-Schwarz inequality; docs/cost_model.md §7. Second term: each product or partial sum, and the result,
-/// are rounded to the type. embedding_all_to_all: every element against its bag, allowed (L + 1) u32 sum_l |x_lj| / d
-/// + 1.01 u |c_ij| with x_l the L rows that the bag names and d = L for means, else 1. A gathered A, where there is
-/// one, must be all ranks' A to the bit. Rows that are normalised are compared with those of C, all of them:
+/// T is the number of products that are summed in a row of C (the ranks where the collective sums, else 1), u32 =
+/// 2^-24, u the unit roundoff of the type (second term only for types shorter than f32), |a_ti| and |b_tj| the 2-norms
+/// of a row of A and a column of B, p the products; i8 elements are multiplied by their scales. A bias or residual x
+/// adds 4 u32 |x|. matmul_all_to_all with a residual rounds once more: 1.01 u |p + bias|. If the bytes of a product's
+/// row are not a multiple of 16, the product may be rounded before each addition: 1.01 u (|p| + |p + residual|). The
+/// first term is the probabilistic bound of Higham and Mary, "A new approach to probabilistic rounding error analysis",
+/// SIAM J. Sci. Comput. 41 (2019), with the Cauchy-Schwarz inequality; docs/cost_model.md §7. The second term allows
+/// for the rounding of each product or partial sum, and of the result, to the type. embedding_all_to_all: every element
+/// is compared with its bag. The allowed error is (L + 1) u32 sum_l |x_lj| / d + 1.01 u |c_ij|, with x_l the L rows
+/// that the bag names, and d = L for means, else 1. A gathered A must equal all ranks' A to the bit. All normalised
+/// rows are compared with the norm of the rows of C:
 ///   allowed(i, j) = (4 u32 (sqrt(n) + 4) + 1.01 u) |normed_ij|
-/// In f16 each of these roundings may change half the smallest number, 2^-25, more.
-/// Uses the machine's threads; the answer depends on the arguments only. Errors: Mismatch naming rank, row and column
-/// of the worst element. `buffers` fit `op`, one per rank, in memory of this process.
+/// In f16 each of these roundings may add half the smallest number, 2^-25.
+/// Uses several threads; the answer depends on the arguments only. `buffers` must fit `op`, one per rank, in memory of
+/// this process. Errors: Mismatch naming rank, row and column of the worst element.
 [[nodiscard]] Result<Verification> verify_result(const planner::OpSpec& op, std::span<const RankBuffers> buffers,
                                                  const planner::Cut& cut, std::uint64_t seed);
 
-/// What can be checked when virtual compute leaves the matmul out: that the collective did its work on
-/// `intermediates` (Prepared::intermediates()). Kinds that sum: every element of every rank's C against the
-/// sum of the partial products in double precision, all ranks equal to the bit where they get the same result.
-///   allowed(i, j) = (R u32 + u) sum_r |p_rij|, u as above
-/// matmul_all_to_all, embedding_all_to_all: every row of C equal to the bit to its senders' rows of the product.
-/// Kinds that communicate first: every row that arrived equal to the bit to its sender's A. Errors: Mismatch naming
-/// rank, row and column. `cut` is the one that ran.
+/// Checks the collective alone, for virtual compute, which leaves out the matmul. `intermediates` is
+/// Prepared::intermediates(), and `cut` the cut that ran.
+/// - Kinds that sum: every element of every rank's C is compared with the sum of the R ranks' partial products in
+/// double
+///   precision, and all ranks are equal to the bit where they get the same result.
+///     allowed(i, j) = ((R + 2) u32 + u) sum_r |p_rij|, u as above
+/// - matmul_all_to_all, embedding_all_to_all: every row of C equals its sender's row of the product to the bit.
+/// - Kinds that communicate first: every row that arrived equals the row of its sender's A to the bit.
+/// Errors: Mismatch naming rank, row and column.
 [[nodiscard]] Result<Verification> verify_exchange(const planner::OpSpec& op,
                                                    std::span<const std::span<const std::byte>> intermediates,
                                                    std::span<const RankBuffers> buffers, const planner::Cut& cut);
