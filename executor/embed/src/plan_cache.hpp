@@ -12,7 +12,7 @@ namespace mc2::embed {
 
 using FoundPlanPtr = std::shared_ptr<const finder::FoundPlan>; ///< shared by the cache and whoever asked
 
-/// A question that need not be copied to be looked up.
+/// A view of a question, so that a look-up copies nothing.
 struct QuestionView {
   const planner::OpSpec& op;
   const planner::Fingerprint& machine;
@@ -30,13 +30,13 @@ struct QuestionView {
         may_transfer(question.may_transfer) {}
 };
 
-/// Plans that were found. Threads: safe to share.
+/// Remembers the plans that were found, by question. Threads: safe to share.
 class PlanCache {
  public:
   using Clock = std::chrono::steady_clock;
 
   struct Entry {
-    FoundPlanPtr plan; ///< null: not known
+    FoundPlanPtr plan; ///< null: the question has no remembered plan
     Clock::time_point found_at;
   };
 
@@ -44,11 +44,12 @@ class PlanCache {
 
   /// Allocates nothing.
   [[nodiscard]] Entry find(const QuestionView& question) const;
-  /// Forgets all others when it is full.
+  /// Remembers a plan. If the cache is full, forgets all others first.
   void put(const finder::PlanQuestion& question, const FoundPlanPtr& plan, Clock::time_point now);
 
  private:
-  /// Of the operator and the number of blocks allowed: a program asks on few machines, whose texts are long.
+  /// Hashes the operator and the allowed number of blocks, not the machine: its text is long, and a program asks for
+  /// few machines.
   struct Hash {
     using is_transparent = void;
     [[nodiscard]] std::size_t operator()(const QuestionView& question) const noexcept;
@@ -59,7 +60,7 @@ class PlanCache {
   };
 
   const std::size_t capacity_;
-  mutable std::shared_mutex mutex_; ///< of entries_
+  mutable std::shared_mutex mutex_; ///< guards entries_
   std::unordered_map<finder::PlanQuestion, Entry, Hash, Equal> entries_;
 };
 

@@ -15,7 +15,7 @@ using finder::FoundPlan;
 using finder::PlanQuestion;
 using finder::PlanSource;
 
-/// As a value of a key=value line.
+/// The text as the quoted value of a key=value line.
 std::string in_quotes(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -43,7 +43,7 @@ PlanSource uncut_source() {
           }};
 }
 
-/// What a program that is told to use no mc2 does.
+/// One range with the uncut plan, for a program that runs with MC2_DISABLE=1.
 Result<planner::PlanRanges> uncut_ranges(const PlanQuestion& question, std::int64_t first_m) {
   MC2_TRY(planner::check_range(question.op, first_m, question.op.m, planner::PlanOptions()));
   MC2_ASSIGN(const auto plan, uncut_plan(question.op, question.machine));
@@ -93,11 +93,11 @@ struct PlanFinder::Impl {
 
   [[nodiscard]] Result<void> open_places();
   [[nodiscard]] Result<void> open_store();
-  /// @param question  gives the question that is seen
+  /// @param question  gives the PlanQuestion of the view; called only if no fresh plan is remembered
   template <typename Ask>
   [[nodiscard]] Result<FoundPlanPtr> find(const QuestionView& view, const Ask& question);
   [[nodiscard]] Result<FoundPlanPtr> look_up(const PlanQuestion& question);
-  /// As look_up(), without remembering the answer.
+  /// Asks the places; look_up() also remembers the answer.
   [[nodiscard]] Result<FoundPlanPtr> ask(const PlanQuestion& question);
   [[nodiscard]] Result<FoundPlanPtr> renew(const PlanQuestion& question, const FoundPlanPtr& old);
   void tell(LogLevel level, const std::string& line) const {
@@ -110,9 +110,9 @@ struct PlanFinder::Impl {
   std::optional<finder::SharedLayers> shared_layers;
   finder::ModelPlaces models;
   PlanCache cache;
-  std::atomic<PlanCache::Clock::time_point> changed_at{}; ///< when the service last had another answer
-  std::optional<executor::FailureLog> failures;           ///< where a log is
-  std::vector<PlanSource> sources;                        ///< last: the service's thread uses the store
+  std::atomic<PlanCache::Clock::time_point> changed_at{}; ///< when the service last reported changed answers
+  std::optional<executor::FailureLog> failures;           ///< set if the options have a log
+  std::vector<PlanSource> sources; ///< last member, so destroyed first: the service's thread uses the members above
 };
 
 Result<void> PlanFinder::Impl::open_store() {
@@ -170,7 +170,7 @@ Result<FoundPlanPtr> PlanFinder::Impl::ask(const PlanQuestion& question) {
   return plan;
 }
 
-/// What is known stays where nothing newer can be had: a program must not lose its plan because a disk has failed.
+/// Looks the plan up anew. If that fails, the old plan stays: a program must not lose its plan because a disk failed.
 Result<FoundPlanPtr> PlanFinder::Impl::renew(const PlanQuestion& question, const FoundPlanPtr& old) {
   std::string reason;
   try {

@@ -14,7 +14,7 @@ Result<const executor::Backend*> backend_of(const planner::Fingerprint& machine)
   return executor::find_backend(name);
 }
 
-/// As far as they decide which variants there are.
+/// Options of a communicator on that machine, as far as they decide which variants a backend has.
 executor::CommunicatorOptions options_of(const planner::OpSpec& op, const planner::Fingerprint& machine) {
   executor::CommunicatorOptions options;
   options.world_size = op.world_size;

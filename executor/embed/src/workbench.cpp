@@ -35,7 +35,7 @@ RunMode mode_of(profiler::RunPart part) {
   return RunMode::Fused;
 }
 
-/// The blocks of a lane in one run of a case: how many of full length there are.
+/// How many blocks of full length a lane has in one run of a case.
 std::size_t full_count(const planner::OpSpec& op, std::int64_t block_rows) {
   return static_cast<std::size_t>(planner::traits_of(op.kind).cut_axis_length(op) / block_rows);
 }
@@ -58,7 +58,7 @@ struct PreparedBench::CaseRun {
     sample.block_count = time.block_count;
     const std::int64_t unit_bytes = planner::traits_of(bench.op().kind).message_bytes_per_unit(bench.op());
     sample.message_bytes = component == Component::Collective ? block_rows * unit_bytes : 0;
-    // No block takes no time; the clock may say so of a tiny one.
+    // The clock may give a tiny block 0 ns, but a sample's time is above 0.
     sample.time = std::chrono::nanoseconds(std::max<std::int64_t>(1, std::llround(block_us * planner::kNsPerUs)));
     sample.slowest_rank = time.rank;
     return sample;
@@ -69,8 +69,9 @@ struct PreparedBench::CaseRun {
     return executor::mean_block(prepared.run(mode), component, full_count(bench.op(), block_rows));
   }
 
-  /// With one hand-over a block, however many blocks the run had. That of a single block is what others of the variant
-  /// had last: without it the longest blocks of a small operator take less time than shorter ones.
+  /// The time of a block and one hand-over to the next. The mean over N blocks holds N - 1 hand-overs, so one is added.
+  /// A run of a single block has none to measure and takes the last one of the variant and lane; without it the longest
+  /// block of a small operator would seem faster than shorter ones.
   [[nodiscard]] double with_hand_over_us(Component component, const BlockTime& time) const {
     double& hand_over_us = bench.hand_over_us_[{variant.text(), component}];
     hand_over_us = time.hand_over_us.value_or(hand_over_us);
@@ -82,7 +83,7 @@ struct PreparedBench::CaseRun {
     return {sample(component, Context::Alone, time, with_hand_over_us(component, time))};
   }
 
-  /// Each lane alone just before, then both together.
+  /// Times each lane alone, and directly afterwards both together.
   [[nodiscard]] std::vector<Sample> measure_together() const {
     const BlockTime matmul = time_alone(Component::Matmul);
     const BlockTime collective = time_alone(Component::Collective);
@@ -132,7 +133,7 @@ Result<std::size_t> PreparedBench::prepare(const planner::Plan& plan) {
     return Error{ErrorCode::InvalidSpec, "plan", "is of " + plan.op.text() + ", not of " + op().text()};
   const std::string key = key_of(plan.variant, plan.cut, plan.schedule);
   if (const auto found = numbers_.find(key); found != numbers_.end()) return found->second;
-  // Whether a plan of another machine may run here was decided before.
+  // The caller has decided already whether a plan of another machine may run here.
   const executor::ExecuteOptions options{.accept_other_fingerprint = true, .prepare = {.allow_independent = true}};
   MC2_ASSIGN(auto prepared, executor::prepare(plan, buffers(), communicator_, options));
   slots_.push_back({plan.variant, std::move(prepared)});
@@ -215,7 +216,7 @@ Result<std::unique_ptr<Workbench>> Workbench::on(executor::Communicator& communi
 
 Result<executor::Verification> Workbench::check(const planner::Plan& plan) {
   MC2_ASSIGN(auto prepared, ready(plan));
-  problem_.refill_a(++seed_); // what an earlier run left behind must not pass for this one's work
+  problem_.refill_a(++seed_); // so that results of an earlier run cannot pass for this run's
   problem_.poison();
   prepared->run(RunMode::Fused);
   problem_.fetch_results();

@@ -8,7 +8,7 @@ namespace {
 struct LastError {
   mc2_status status = MC2_OK;
   std::string field, message;
-  bool is_out_of_memory = false; ///< then the texts are not kept
+  bool is_out_of_memory = false; ///< the texts then count as not set
 };
 
 thread_local LastError last_error;
@@ -64,7 +64,7 @@ mc2_status mc2_last_error(mc2_error* error) {
   told.name = mc2_status_name(told.code);
   told.field = last_error.is_out_of_memory ? "" : last_error.field.c_str();
   told.message = last_error.is_out_of_memory ? kNoMemory : last_error.message.c_str();
-  // Not through call(): a failure to tell must not take the place of what is told.
+  // Not through call(), which would replace the last error by a failure of this call.
   try {
     write_struct(error, told, "error");
     return MC2_OK;

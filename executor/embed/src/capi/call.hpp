@@ -10,7 +10,8 @@
 
 namespace mc2::capi {
 
-/// Leaves a call of the C interface. Never crosses it.
+/// Thrown to leave a call of the C interface; call() catches it, so that it never crosses the interface. "Leaves the
+/// call with X" below means: throws CallFailed with status X.
 struct CallFailed {
   mc2_status status;
   std::string field;
@@ -21,16 +22,16 @@ struct CallFailed {
   throw CallFailed{status, std::move(field), std::move(message)};
 }
 
-/// The value, or leaves the call with the error.
+/// The value of a result. Leaves the call with the result's error, if it has one.
 template <typename T>
 T take(Result<T> result) {
   if (!result) fail(static_cast<mc2_status>(result.error().code), result.error().field, result.error().message);
   if constexpr (!std::is_void_v<T>) return std::move(result).value();
 }
 
-/// Keeps what mc2_last_error() tells this thread; returns the status.
+/// Stores what mc2_last_error() tells this thread; returns the status.
 mc2_status report(mc2_status status, const std::string& field, const std::string& message) noexcept;
-/// As above where there may be no memory for a text.
+/// Stores MC2_ERROR_MEMORY without allocating.
 mc2_status report_no_memory() noexcept;
 
 /// Runs the body of a call; every exception becomes a status.
@@ -45,14 +46,14 @@ mc2_status call(const Body& body) noexcept {
     return report_no_memory();
   } catch (const std::length_error&) {
     return report_no_memory();
-  } catch (const std::exception& error) { // SystemError among them
+  } catch (const std::exception& error) { // e.g. SystemError
     return report(MC2_ERROR_SYSTEM, {}, error.what());
   } catch (...) {
     return report(MC2_ERROR_SYSTEM, {}, "an exception of unknown type");
   }
 }
 
-/// An address that the caller must give. Leaves the call naming it.
+/// The object at an address that the caller must give. Leaves the call with MC2_ERROR_INVALID_SPEC for NULL.
 template <typename T>
 T& given(T* address, const char* name) {
   if (address == nullptr) fail(MC2_ERROR_INVALID_SPEC, name, "is NULL");

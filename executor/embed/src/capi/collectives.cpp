@@ -19,7 +19,7 @@ struct CollectivesObject final : Object {
   std::atomic_flag is_taken;
 };
 
-/// Runs the body of a call, which is `run(collectives)`, while no other thread does.
+/// Runs `run(collectives)` as the body of a call. MC2_ERROR_BUSY while another thread is in a call.
 template <typename Run>
 mc2_status collective(mc2_collectives* handle, const Run& run) noexcept {
   return call([&] {

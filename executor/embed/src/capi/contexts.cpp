@@ -8,7 +8,7 @@ namespace mc2::capi {
 namespace {
 
 constexpr std::uint32_t kKnownFlags = MC2_CONTEXT_NO_ENVIRONMENT | MC2_CONTEXT_DISABLED | MC2_CONTEXT_NO_TRANSFER;
-/// More files or models than this are a mistake in the caller's numbers.
+/// The most files or models of a context: a larger number is taken for a mistake of the caller.
 constexpr std::size_t kMaxListed = 65'536;
 
 void take_service(const mc2_context_options& from, embed::FinderOptions& options) {

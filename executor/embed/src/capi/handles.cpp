@@ -44,7 +44,7 @@ HandleTable& HandleTable::get() {
 }
 
 HandleTable::HandleTable() {
-  // A child gets the table whole, and its mutex open, whatever other threads of the parent did.
+  // fork() waits until no thread changes the table, so that the child's copy is consistent and its mutex unlocked.
   pthread_atfork([] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); }, [] { get().mutex_.unlock(); });
 }
 
@@ -78,7 +78,7 @@ HandleTable::Slot* HandleTable::slot_of(std::uint64_t handle) noexcept {
   return chunk == nullptr ? nullptr : &(*chunk)[index_of(handle) % kChunkSlots];
 }
 
-/// Adds a pin and clears a bit, while the handle is valid.
+/// Checks the handle; if it is valid, adds a pin and clears the bits `clear` of the slot's state in one atomic step.
 HandleTable::Slot& HandleTable::acquire(std::uint64_t handle, Kind kind, std::uint64_t clear) {
   if (handle == 0) refuse(kind, "is NULL");
   Slot* const slot = slot_of(handle);
@@ -102,7 +102,7 @@ Object& HandleTable::pin(std::uint64_t handle, Kind kind) { return *acquire(hand
 void HandleTable::unpin(std::uint64_t handle) noexcept {
   Slot& slot = *slot_of(handle);
   const std::uint64_t left = slot.state.fetch_sub(1, std::memory_order_acq_rel) - 1;
-  if ((left & 0xFFFFFFFFULL) == 0) release(index_of(handle), slot); // neither valid nor pinned
+  if ((left & 0xFFFFFFFFULL) == 0) release(index_of(handle), slot); // freed, and this was the last pin
 }
 
 void HandleTable::free(std::uint64_t handle, Kind kind) {
@@ -112,7 +112,7 @@ void HandleTable::free(std::uint64_t handle, Kind kind) {
 
 void HandleTable::release(std::uint32_t index, Slot& slot) noexcept {
   slot.object.reset();
-  // A slot whose generations are used up is never used again.
+  // The generation has 32 bits. A slot that has used all of them is not used again.
   if (generation_of_state(slot.state.load(std::memory_order_relaxed)) == 0xFFFFFFFFULL) return;
   const std::lock_guard lock(mutex_);
   free_.push_back(index);

@@ -24,32 +24,33 @@ enum class Kind : std::uint8_t {
   Collectives
 };
 
-/// What a handle stands for.
+/// Base of the objects that handles stand for.
 class Object {
  public:
   virtual ~Object() = default;
 };
 
-/// Hands out handles: a slot's number and generation, so that a freed handle never names what came after it. Looking
-/// one up takes no lock and keeps the object until it is let go. Lives until the process ends, so that handles may be
-/// freed in any order.
+/// Hands out handles. A handle is a slot's number and generation; the generation grows with each use of the slot, so
+/// that a freed handle never names a later object. Looking a handle up takes no lock and pins the object until it is
+/// unpinned. The table lives until the process ends, so that handles may be freed at any time.
 class HandleTable {
  public:
   static HandleTable& get();
 
-  /// The handle of a new object. Throws std::bad_alloc.
+  /// Takes an object into the table and returns its handle. Throws std::bad_alloc.
   [[nodiscard]] std::uint64_t add(Kind kind, std::unique_ptr<Object> object);
 
-  /// Leaves the call with MC2_ERROR_HANDLE, saying what the value is instead. Otherwise the object stays until
-  /// unpin().
+  /// The object of a handle, which is not destroyed before unpin(). Leaves the call with MC2_ERROR_HANDLE for any other
+  /// value, saying what it is.
   [[nodiscard]] Object& pin(std::uint64_t handle, Kind kind);
   void unpin(std::uint64_t handle) noexcept;
 
-  /// From now on the handle is refused; the object goes with its last pin. Leaves the call as pin().
+  /// Makes the handle invalid. The object is destroyed when its last pin ends. Leaves the call as pin() does.
   void free(std::uint64_t handle, Kind kind);
 
  private:
-  /// State: generation in the upper 32 bits, then whether the handle is valid, then the number of pins.
+  /// `state` holds the generation in bits 32 to 63, whether the handle is valid in bit 31, and the number of pins
+  /// below.
   struct Slot {
     std::atomic<std::uint64_t> state{0};
     std::unique_ptr<Object> object;
@@ -59,19 +60,19 @@ class HandleTable {
   using Chunk = std::array<Slot, kChunkSlots>;
 
   HandleTable();
-  /// Null for a value that no handle has.
+  /// The slot of a handle; null for a value that was never a handle.
   [[nodiscard]] Slot* slot_of(std::uint64_t handle) noexcept;
   [[nodiscard]] Slot& acquire(std::uint64_t handle, Kind kind, std::uint64_t clear);
   [[nodiscard]] std::uint32_t take_slot();
   void release(std::uint32_t index, Slot& slot) noexcept;
 
   std::array<std::atomic<Chunk*>, kMaxChunks> chunks_{}; ///< never freed
-  std::mutex mutex_;                                     ///< of what follows
+  std::mutex mutex_;                                     ///< guards the members below
   std::uint32_t slot_count_ = 0;
   std::vector<std::uint32_t> free_;
 };
 
-/// An object that a call uses.
+/// Keeps the object of a handle pinned while a call uses it.
 template <typename T>
 class Pinned {
  public:
@@ -91,13 +92,14 @@ class Pinned {
   T& object_;
 };
 
-/// A handle of a new object, for the caller.
+/// Gives the caller a handle of a new object.
 template <typename T, typename Handle>
 void hand_out(std::unique_ptr<T> object, Handle** handle) {
   *handle = reinterpret_cast<Handle*>(HandleTable::get().add(T::kKind, std::move(object)));
 }
 
-/// Runs the body of a call that hands out a T, made of what `make` returns. `name` is the handle's.
+/// Runs the body of a call that makes a T from the result of make() and hands out its handle. `name` is the argument's
+/// name for errors.
 template <typename T, typename Handle, typename Make>
 mc2_status call_for(Handle** handle, const char* name, const Make& make) noexcept {
   return call([&] {
@@ -106,7 +108,7 @@ mc2_status call_for(Handle** handle, const char* name, const Make& make) noexcep
   });
 }
 
-/// mc2_free_*().
+/// The body of mc2_free_*().
 template <typename T, typename Handle>
 mc2_status free_handle(Handle* handle) noexcept {
   return call([&] {

@@ -24,10 +24,11 @@ namespace mc2::capi {
 /// Leaves the call with MC2_ERROR_FORK in a child of the process that opened `what`.
 void check_process(const executor::ProcessMark& process, const char* what);
 
-/// Keeps other threads from using something meanwhile.
+/// While it lives, other threads cannot take a Turn with the same flag.
 class Turn {
  public:
-  /// Leaves the call with MC2_ERROR_BUSY, saying `busy`, while another thread has its turn, and as check_process().
+  /// Leaves the call with MC2_ERROR_BUSY and the text `busy` if another thread has its turn, and as check_process()
+  /// does.
   Turn(const executor::ProcessMark& process, std::atomic_flag& is_taken, const char* what, const char* busy);
   ~Turn() { is_taken_.clear(std::memory_order_release); }
   Turn(const Turn&) = delete;
@@ -37,7 +38,7 @@ class Turn {
   std::atomic_flag& is_taken_;
 };
 
-/// A value with its document.
+/// A value with its JSON document.
 template <Kind kOwn, typename Value>
 struct ValueObject final : Object {
   static constexpr Kind kKind = kOwn;
@@ -52,9 +53,9 @@ using PlanRangesObject = ValueObject<Kind::PlanRanges, planner::PlanRanges>;
 
 struct PlanObject final : Object {
   static constexpr Kind kKind = Kind::Plan;
-  /// @param plan  shared with the finder that remembers it
+  /// @param plan  shared with the PlanFinder that remembers it
   explicit PlanObject(std::shared_ptr<const finder::FoundPlan> plan);
-  /// Of a plan that is from no finder.
+  /// For a plan that no finder found.
   explicit PlanObject(planner::Plan plan);
   [[nodiscard]] const planner::Plan& plan() const noexcept { return found->stored.plan; }
   const std::shared_ptr<const finder::FoundPlan> found;
@@ -75,7 +76,7 @@ struct ContextObject final : Object {
   const executor::ProcessMark process;
 };
 
-/// Shared by a communicator's handle and what was prepared on it.
+/// A communicator, shared by its handle and the prepared runs on it.
 class SharedCommunicator {
  public:
   SharedCommunicator(const executor::Backend& backend, executor::CommunicatorOptions options,
@@ -87,11 +88,11 @@ class SharedCommunicator {
 
   [[nodiscard]] executor::Communicator& get() const noexcept { return *communicator_; }
   [[nodiscard]] const executor::Backend& backend() const noexcept { return backend_; }
-  /// That it was opened with.
+  /// The options that it was opened with.
   [[nodiscard]] const executor::CommunicatorOptions& options() const noexcept { return options_; }
   [[nodiscard]] const executor::ProcessMark& process() const noexcept { return process_; }
 
-  /// To run or prepare on the communicator.
+  /// The turn that running or preparing on the communicator needs.
   [[nodiscard]] Turn take_turn();
 
  private:
@@ -121,16 +122,16 @@ struct StoreObject final : Object {
   static constexpr Kind kKind = Kind::Store;
   explicit StoreObject(store::Store opened) : store(std::make_unique<store::Store>(std::move(opened))) {}
   ~StoreObject() override;
-  std::mutex mutex; ///< of the store: one connection, one thread at a time
+  std::mutex mutex; ///< guards the store: one thread at a time uses its connection
   std::unique_ptr<store::Store> store;
   const executor::ProcessMark process;
 };
 
-/// A store while a call has it for itself.
+/// Locks a store for a call. Leaves the call with MC2_ERROR_FORK in a child of the process that opened it.
 class OpenStore {
  public:
   explicit OpenStore(const mc2_store* handle) : object_(handle) {
-    check_process(object_->process, "store"); // first: the mutex may have been held in the parent
+    check_process(object_->process, "store"); // before locking: the parent may have held the mutex during fork()
     lock_ = std::unique_lock(object_->mutex);
   }
   [[nodiscard]] store::Store* operator->() const noexcept { return object_->store.get(); }

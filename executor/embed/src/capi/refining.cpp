@@ -19,7 +19,7 @@ std::vector<mc2_measured_cut> read_cuts(const mc2_measured_cut* first, std::size
   return read_structs(first, count, "cuts");
 }
 
-/// Leaves the call unless the blocks fit the operator.
+/// The cut that the caller ran. Leaves the call unless its blocks fit the operator.
 planner::Cut read_cut(const mc2_measured_cut& from, const planner::OpSpec& op) {
   if (from.length_count > static_cast<std::size_t>(planner::kMaxBlockCount))
     fail(MC2_ERROR_INVALID_SPEC, "cuts.length_count",
@@ -92,7 +92,7 @@ mc2_refinement_summary summary_of(const profiler::Refinement& from) {
   return summary;
 }
 
-/// What is believed of the cut, as a plan.
+/// The plan of a cut, with the time that the refinement predicts for it.
 planner::Plan plan_of(const RefinementObject& from, const profiler::CutBelief& belief) {
   auto plan = take(planner::predict_cut(from.op, from.refinement.model, belief.variant, belief.cut));
   plan.makespan.us = belief.us;

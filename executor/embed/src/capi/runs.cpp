@@ -58,8 +58,9 @@ executor::RankBuffers rank_buffers(const mc2_buffers& from) {
   return to;
 }
 
-/// An address with 0 bytes would pass for an operand that is left out. Of operands that every rank needs the executor
-/// tells the right size, which unequal splits change.
+/// Leaves the call for an address with 0 bytes, which the executor would take for an operand that is left out. Operands
+/// that every rank needs are not checked here: the executor's error tells their right size, which depends on the
+/// splits.
 void check_left_out(const mc2_buffers& from, const planner::OpSpec& op) {
   const auto check = [&](const void* address, std::size_t byte_count, bool is_operand, const char* field) {
     if (address == nullptr || byte_count > 0 || is_operand) return;
@@ -88,7 +89,7 @@ void check_left_out(const mc2_buffers& from, const planner::OpSpec& op) {
          "has 0 bytes; needs " + std::to_string(sizes.gathered_a_bytes) + ", or NULL on a rank that does not want it");
 }
 
-/// The caller's array, whose elements have the size that its header had.
+/// Reads the caller's array of buffers, one for each rank of this process.
 std::vector<executor::RankBuffers> read_buffers(const mc2_buffers* first, std::size_t count, std::size_t rank_count,
                                                 const planner::OpSpec& op) {
   if (count != rank_count) {
@@ -104,8 +105,8 @@ std::vector<executor::RankBuffers> read_buffers(const mc2_buffers* first, std::s
   return buffers;
 }
 
-/// What only this process is refused the others learn, too: they wait for it, the first time in executor::prepare() to
-/// share its error.
+/// Runs `work`, which checks arguments before executor::prepare(). If it fails, shares the error with the other
+/// processes, which wait for this one at the beginning of executor::prepare().
 template <typename Work>
 auto together(executor::Communicator& ranks, const Work& work) {
   try {

@@ -10,24 +10,24 @@
 
 namespace mc2::capi {
 
-/// What every struct begins with.
+/// The fields that every struct of mc2.h begins with.
 struct StructHeader {
   std::size_t size;
   std::uint32_t version;
 };
 
-/// No version of a struct is larger: what says so has not been initialised.
+/// No version of a struct is larger: a caller's struct with a larger `size` has not been initialised.
 inline constexpr std::size_t kMaxStructBytes = 1024;
 
-/// The header of a caller's struct. Leaves the call with MC2_ERROR_STRUCT for one that cannot be,
-/// MC2_ERROR_NEWER_VERSION for a newer version.
+/// The header of a caller's struct. Leaves the call with MC2_ERROR_STRUCT for an impossible size or version, with
+/// MC2_ERROR_NEWER_VERSION for a newer version, with MC2_ERROR_INVALID_SPEC for NULL.
 StructHeader check_header(const void* address, const char* name);
 
 /// Leaves the call with MC2_ERROR_STRUCT unless the bytes from `known` to `size` are 0.
 void check_tail(const void* address, std::size_t known, std::size_t size, const char* name);
 
-/// The caller's struct as this library knows it: fields that the caller's header did not have yet are 0, their
-/// default.
+/// A copy of the caller's struct, as large as this library knows it. Fields that an older header does not have are 0,
+/// their default.
 template <typename T>
 T read_struct(const T* address, const char* name) {
   const StructHeader header = check_header(address, name);
@@ -52,14 +52,14 @@ std::vector<T> read_structs(const T* first, std::size_t count, const char* name)
   return known;
 }
 
-/// As read_struct(); what is left out is all default.
+/// As read_struct(); NULL gives a struct of defaults.
 template <typename T>
 T read_optional_struct(const T* address, const char* name) {
   return address == nullptr ? T{} : read_struct(address, name);
 }
 
-/// Fills the caller's struct as far as it goes; its size and version stay, and what this library does not know
-/// becomes 0.
+/// Writes a value to the caller's struct, which may be shorter or longer. Its size and version stay; bytes that this
+/// library does not know become 0.
 template <typename T>
 void write_struct(T* address, const T& value, const char* name) {
   const StructHeader header = check_header(address, name);

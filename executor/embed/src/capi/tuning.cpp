@@ -28,7 +28,7 @@ static_assert(MC2_TIME_MATMUL == static_cast<int>(CaseTarget::Matmul));
 static_assert(MC2_TIME_COLLECTIVE == static_cast<int>(CaseTarget::Collective));
 static_assert(MC2_TIME_BOTH_LANES == static_cast<int>(CaseTarget::BothLanes));
 
-/// A handle that ends with *this.
+/// The handle of a plan, freed by the destructor.
 class LentPlan {
  public:
   explicit LentPlan(planner::Plan plan) { hand_out(std::make_unique<PlanObject>(std::move(plan)), &handle_); }
@@ -41,7 +41,7 @@ class LentPlan {
   mc2_plan* handle_ = nullptr;
 };
 
-/// A bench whose functions are the caller's. What they refuse leaves the call.
+/// A bench that calls the caller's functions. A status other than MC2_OK from one of them leaves the call.
 class CallersBench final : public profiler::Bench {
  public:
   CallersBench(const mc2_bench& functions, profiler::BenchFacts facts)
@@ -176,7 +176,7 @@ extern "C" {
 
 namespace {
 
-/// Random matrices of the operator on the communicator, whose turn it is.
+/// A bench with random matrices of the operator. The caller has the communicator's turn.
 std::unique_ptr<embed::Workbench> bench_on(SharedCommunicator& shared, const planner::OpSpec& op) {
   constexpr std::uint64_t kSeed = 1;
   return take(embed::Workbench::on(shared.get(), shared.backend(), shared.options(), op, kSeed));

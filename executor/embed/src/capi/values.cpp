@@ -14,7 +14,7 @@
 namespace mc2::capi {
 namespace {
 
-// mc2.h gives the planner's values other names. tests/planner/kinds_lists_test.py compares those of operator kinds.
+// mc2.h repeats the planner's values under other names. tests/planner/kinds_lists_test.py compares the operator kinds.
 static_assert(MC2_F32 == static_cast<int>(planner::DType::F32) && MC2_F16 == static_cast<int>(planner::DType::F16) &&
               MC2_BF16 == static_cast<int>(planner::DType::Bf16) && MC2_I8 == static_cast<int>(planner::DType::I8) &&
               MC2_F8E4M3 == static_cast<int>(planner::DType::F8E4m3));
@@ -24,7 +24,7 @@ static_assert(MC2_ERROR_INVALID_SPEC == static_cast<int>(ErrorCode::InvalidSpec)
               MC2_ERROR_NEWER_VERSION == static_cast<int>(ErrorCode::NewerVersion) &&
               MC2_ERROR_UNREADABLE == static_cast<int>(ErrorCode::Unreadable));
 
-/// A number that names one of 1 to `last`.
+/// Reads an enumerator with a value from 1 to `last`. Leaves the call for any other number.
 template <typename Enum>
 Enum read_enum(std::int32_t value, Enum last, const char* field) {
   if (value < 1 || value > static_cast<std::int32_t>(last)) {

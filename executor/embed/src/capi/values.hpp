@@ -13,7 +13,7 @@
 
 namespace mc2::capi {
 
-/// Memory of the caller's; leaves the call for NULL that is said to have bytes.
+/// A view of the caller's memory. Leaves the call for NULL with a byte_count above 0.
 template <typename Byte, typename Address>
 std::span<Byte> bytes_at(Address* address, std::size_t byte_count, const char* field) {
   if (address == nullptr && byte_count > 0)
@@ -21,33 +21,33 @@ std::span<Byte> bytes_at(Address* address, std::size_t byte_count, const char* f
   return {static_cast<Byte*>(address), byte_count};
 }
 
-/// Leaves the call for an operator that is not legal.
+/// Reads an operator. Leaves the call if it is not legal.
 [[nodiscard]] planner::OpSpec read_op(const mc2_op_spec* op);
 [[nodiscard]] mc2_op_spec write_op(const planner::OpSpec& op);
 
-/// Leaves the call for a number that names no type.
+/// Reads an element type. Leaves the call for a number that names none.
 [[nodiscard]] planner::DType read_dtype(std::int32_t dtype, const char* field);
 
-/// As mc2_operands(). The header is left to the caller.
+/// The sizes that mc2_operands() tells. `size` and `version` of the result are not set.
 [[nodiscard]] mc2_operand_sizes operand_sizes(const planner::OpSpec& op);
 
-/// A backend and how a communicator is opened on it.
+/// A backend, and the options to open a communicator on it.
 struct Machinery {
   const executor::Backend& backend;
   executor::CommunicatorOptions options;
 };
 
-/// Leaves the call for options that are not legal, and for a backend that is not available here.
+/// Reads the options of a communicator. Leaves the call if they are not legal or the backend is not available here.
 [[nodiscard]] Machinery read_machinery(const mc2_communicator_options* options);
 
-/// What a caller says of a plan, over what fits the machine.
+/// Reads plan options: the machine's defaults, replaced by what the caller gives.
 [[nodiscard]] planner::PlanOptions read_plan_options(const mc2_plan_options* options,
                                                      const planner::Fingerprint& machine);
 
-/// A document that the caller hands over.
+/// A view of the caller's document. Leaves the call for NULL.
 [[nodiscard]] std::string_view read_document(const char* json, std::size_t length);
 
-/// The text, for the caller.
+/// Writes the text's address and length to the caller's outputs. `length` may be NULL.
 void hand_out_text(std::string_view text, const char** to, std::size_t* length);
 
 } // namespace mc2::capi

@@ -13,7 +13,7 @@
 
 namespace mc2::embed {
 
-/// How much is told, least first.
+/// How much is logged: each level includes those before it.
 enum class LogLevel : std::uint8_t { Off = 0, Error = 1, Warning = 2, Info = 3, Debug = 4 };
 
 /// "off", "error", "warning", "info" or "debug".
@@ -21,13 +21,14 @@ enum class LogLevel : std::uint8_t { Off = 0, Error = 1, Warning = 2, Info = 3, 
 /// Errors: UnknownName, listing the legal names.
 [[nodiscard]] Result<LogLevel> parse_log_level(std::string_view text);
 
-/// Takes one line of key=value pairs, without its end. Threads: may be called by several at once.
+/// Receives one line of key=value pairs, without a newline. Threads: several may call it at once.
 using LogSink = std::function<void(LogLevel level, const std::string& line)>;
 
-/// Lines up to a level on standard error, each as "mc2: LEVEL: LINE" in one write.
+/// A sink that writes lines up to `level` to standard error, each as "mc2: LEVEL: LINE" in one write.
 [[nodiscard]] LogSink stderr_log(LogLevel level);
 
-/// What the variables MC2_* say to a program that mc2 works in. A value: whoever reads the environment hands it on.
+/// The values of the environment variables MC2_* for a program that uses mc2. The program reads them once and passes
+/// them on; nothing else in mc2::embed reads the environment.
 struct Environment {
   std::filesystem::path store;      ///< store_path(); empty: there is none
   std::string server_url;           ///< MC2_SERVER; empty: none
@@ -35,23 +36,23 @@ struct Environment {
   std::filesystem::path server_ca;  ///< MC2_SERVER_CA
   LogLevel log = LogLevel::Warning; ///< MC2_LOG
   bool is_disabled = false;         ///< MC2_DISABLE=1: everything runs uncut and unfused
-  bool may_transfer = true;         ///< MC2_TRANSFER=0: no plan from a model of another n and k
+  bool may_transfer = true;         ///< MC2_TRANSFER=0: models fitted for another n and k make no plans
 };
 
 /// The value of a variable, or nothing where it is unset. An empty value counts as unset.
 using Variables = std::function<std::optional<std::string>(const char* name)>;
 
-/// Of this process. Threads: not while another one changes the environment.
+/// Reads the variables of this process. Threads: not while another thread changes the environment.
 [[nodiscard]] Variables process_variables();
 
-/// MC2_STORE, else the user's: $XDG_DATA_HOME/mc2/store.db, else ~/.local/share/mc2/store.db; empty where no home is
-/// known.
+/// The path of the store: MC2_STORE, else $XDG_DATA_HOME/mc2/store.db, else ~/.local/share/mc2/store.db; empty if the
+/// home directory is unknown, too.
 [[nodiscard]] std::filesystem::path store_path(const Variables& variables);
 
 /// Errors: UnknownName for MC2_LOG; InvalidSpec for an MC2_DISABLE or MC2_TRANSFER that is neither 0 nor 1.
 [[nodiscard]] Result<Environment> read_environment(const Variables& variables);
 
-/// As above, of process_variables().
+/// As above, with process_variables().
 [[nodiscard]] Result<Environment> read_environment();
 
 } // namespace mc2::embed

@@ -22,42 +22,43 @@
 
 namespace mc2::embed {
 
-/// One block, which the backend of the machine runs as matmul and collective one after the other: correct everywhere,
-/// and what a program without mc2 does. Its times are 0, because nothing predicts them; its strategy is "given".
-/// Errors: InvalidSpec (op); UnknownName for a fingerprint without a backend of this build; Unsupported.
+/// The plan of one block: the machine's backend runs matmul and collective one after the other, as a program without
+/// mc2 does. It is correct on every machine. Its times are 0, because no model predicts them; its strategy is "given".
+/// Errors: InvalidSpec (op); UnknownName if this build has no backend of the fingerprint's name; Unsupported.
 [[nodiscard]] Result<planner::Plan> uncut_plan(const planner::OpSpec& op, const planner::Fingerprint& machine);
 
-/// Where a PlanFinder looks, in this order: files, service, kept plans, own planner.
+/// Where a PlanFinder looks. The order is: plan files, service, kept plans (stores), own planner (models).
 struct FinderOptions {
   std::vector<std::filesystem::path> plan_files;
   std::optional<client::Options> service = std::nullopt;
   client::ServiceOptions waiting = {};
-  std::filesystem::path store = {};                         ///< read and written, made when missing; empty: none
-  std::vector<std::filesystem::path> read_only_stores = {}; ///< weakest first; used beside `store` only
-  std::vector<planner::CostModel> models = {}; ///< that the own planner takes before those kept in the store
-  /// Whether a kept model of another n and k may answer (planner/transfer.hpp), which marks the plan as extrapolated.
+  std::filesystem::path store = {}; ///< read and written; made when missing; empty: none
+  /// Further stores that are only read, lowest priority first. Not used if `store` is empty.
+  std::vector<std::filesystem::path> read_only_stores = {};
+  std::vector<planner::CostModel> models = {}; ///< the own planner uses these before the models in the stores
+  /// Whether a kept model of another n and k may answer (planner/transfer.hpp). Its plans are marked as extrapolated.
   bool may_transfer = true;
   bool is_disabled = false; ///< every answer is the uncut plan
-  LogSink log = {};         ///< debug: every chosen plan; warning: what is passed over; error: failures of devices
-                            ///< that are closed (executor::FailureLog). Empty: nothing is told
-  /// A found plan of this age is looked up anew: what was tuned or served meanwhile takes its place. So is one that is
-  /// older than the last change of what the service answers, which is watched (ServiceOptions::watches).
+  LogSink log = {}; ///< debug: every chosen plan; warning: damaged or failing places; error: failures of devices
+                    ///< while they are closed (executor::FailureLog). Empty: nothing is logged
+  /// A remembered plan of this age is looked up anew, so that plans that were tuned or served meanwhile are found. It
+  /// is looked up anew earlier if the service reports changed answers (ServiceOptions::watches).
   std::chrono::milliseconds refresh{30'000};
-  std::size_t cached_plan_count = 4096; ///< at least 1; when there are more, all are forgotten
+  std::size_t cached_plan_count = 4096; ///< at least 1; one plan more, and all remembered plans are forgotten
 };
 
-/// The options that the environment names, with the system's stores.
+/// The options that the environment names. read_only_stores are the system's: /usr/share/mc2 and /etc/mc2.
 [[nodiscard]] FinderOptions finder_options(const Environment& environment);
 
-/// Finds plans in several places and remembers them. A plan that is remembered costs one look under a shared lock
-/// that is held for no other work (mc2-bench embedding); one that is not costs what the places take: at most the
-/// service's patience, a look into the store and one planning, about 1 ms. Nothing is measured here.
-/// Threads: safe to share. After fork() the child's calls are refused.
+/// Finds plans in several places and remembers them. Finding a remembered plan costs one look-up under a shared lock,
+/// which is held for nothing else (times: mc2-bench embedding). Any other plan costs as much as the places take: at
+/// most the service's patience, plus a query of the store and one planning, about 1 ms. Nothing is measured. Threads:
+/// safe to share. After fork() the child's calls are refused.
 class PlanFinder {
  public:
-  /// Opens the store and reads the files; asks nobody.
-  /// Errors: InvalidSpec (options, client::Client::open); as finder::plan_file; as store::Layers::open, NewerVersion
-  /// among them.
+  /// Opens the store and reads the plan files. Sends no question to the service yet.
+  /// Errors: InvalidSpec (options, client::Client::open); as finder::plan_file; as store::Layers::open, e.g.
+  /// NewerVersion.
   /// Throws SystemError as store::Store::open.
   [[nodiscard]] static Result<PlanFinder> open(FinderOptions options);
 
@@ -65,19 +66,19 @@ class PlanFinder {
   PlanFinder& operator=(PlanFinder&&) noexcept;
   ~PlanFinder();
 
-  /// The first plan found, never null. The same question gives the same plan until `refresh` has passed
-  /// or the service has another one;
-  /// one that has the uncut parts timed is answered anew each time.
-  /// Errors: InvalidSpec (question); as finder::find_plan, with every place's reason in one line: a caller without a
-  /// plan runs uncut_plan(). Unsupported in a child of the process that opened it.
+  /// The plan of the first place that has one, never null. An equal question gets the same plan until `refresh` has
+  /// passed or the service reports changed answers. A question with time_uncut is answered anew each time.
+  /// Errors: InvalidSpec (question); as finder::find_plan, with every place's reason in one line; a caller that gets no
+  /// plan runs uncut_plan(). Unsupported in a child of the process that opened the finder.
   [[nodiscard]] Result<std::shared_ptr<const finder::FoundPlan>> find(const finder::PlanQuestion& question) const;
-  /// As above, of a question without options, which is copied only where the plan is not remembered.
+  /// As above for a question without options. Operator and machine are copied only if no plan is remembered.
   [[nodiscard]] Result<std::shared_ptr<const finder::FoundPlan>> find(const planner::OpSpec& op,
                                                                       const planner::Fingerprint& machine) const;
 
-  /// The plans of all m from first_m to the question's, by the models given and kept: some 0.2 to 1.4 s for 16,384 m,
-  /// so a program asks once and then looks each m up in the answer (planner::PlanRanges::find). Not remembered.
-  /// Errors: as finder::find_ranges. Unsupported in a child of the process that opened it.
+  /// Plans every m from first_m to the question's m, with the given and the kept models. This takes about 0.2 to 1.4 s
+  /// for 16,384 values of m, so a program asks once and looks up each m in the answer (planner::PlanRanges::find). The
+  /// answer is not remembered.
+  /// Errors: as finder::find_ranges. Unsupported in a child of the process that opened the finder.
   [[nodiscard]] Result<planner::PlanRanges> find_ranges(const finder::PlanQuestion& question,
                                                         std::int64_t first_m) const;
 

@@ -13,39 +13,39 @@
 
 namespace mc2::embed {
 
-/// Calls back with a store that nobody else uses meanwhile. May throw where it is closed.
+/// Calls the given function with a store that no other thread uses during the call. May throw if the store is closed.
 using StoreAccess = std::function<void(const std::function<void(store::Store&)>&)>;
 
-/// A store that is the caller's alone, and outlives the access.
+/// Access to a store that only the caller uses. The store must outlive the access.
 [[nodiscard]] StoreAccess access_to(store::Store& store);
 
-/// What a race measured of a plan, as a store keeps it.
-/// @param compute_us, communication_us  medians of the uncut parts
+/// What a race measured of a plan, in the form that a store keeps.
+/// @param compute_us, communication_us  medians of the uncut matmul and the uncut collective
 [[nodiscard]] store::Measurement measurement_of(const planner::Plan& plan, const planner::Validation& race,
                                                 double compute_us, double communication_us);
 
-/// The same of a contender.
-/// @param plan  that raced, with what was predicted of it
+/// What a race measured of a contender.
+/// @param plan  the contender's plan, with its predicted times
 [[nodiscard]] store::Measurement measurement_of(const profiler::Contender& contender, const planner::Plan& plan);
 
-/// The same of a plan that was made before, not for the race: with what was predicted of the uncut parts, from which
-/// the finder learns how the machine's speed changes.
-/// @param now  the model that is predicted with; where it does not know the plan's variant, nothing is added
+/// As above for a plan that was made before the race. The measurement also holds the predicted times of the uncut
+/// parts; by comparing them with the measured ones the finder learns how the machine's speed changes.
+/// @param now  the model that predicts them; if it does not know the plan's variant, none are added
 [[nodiscard]] store::Measurement measurement_of(const profiler::Contender& contender, const planner::Plan& plan,
                                                 const planner::CostModel& now);
 
 /// Keeps in a store what tuning finds. Errors: as store::Store.
 class StoreKeeper final : public profiler::Keeper {
  public:
-  /// @param purpose  what the plan is kept for, store::PlanKey
+  /// @param purpose  the purpose of the kept plan in store::PlanKey
   StoreKeeper(StoreAccess access, planner::OpSpec op, planner::Fingerprint machine,
               std::string purpose = store::PlanKey{}.purpose);
-  /// Of a tuning on these terms: the plan is kept for who asks for its options and variant (finder::tuned_purpose).
+  /// For a tuning with these settings: the purpose names their plan options and variant (finder::tuned_purpose).
   StoreKeeper(StoreAccess access, const profiler::Bench& bench, const profiler::TuneSettings& settings);
 
-  /// Earlier samples do not count - those of one variant, or all - but stay in the store until a profile is whole and
-  /// takes their place: what is interrupted loses nothing.
-  /// @param variant  as its samples name it; empty: all
+  /// Makes earlier_samples() leave out the samples of one variant, or all. They stay in the store until a complete
+  /// profile replaces them, so that an interrupted tuning loses nothing.
+  /// @param variant  the variant's name in its samples; empty: all variants
   void start_afresh(std::string variant);
 
   [[nodiscard]] std::vector<planner::Sample> earlier_samples() override;
@@ -55,11 +55,11 @@ class StoreKeeper final : public profiler::Keeper {
   [[nodiscard]] Result<void> keep_race(const profiler::Race& race, std::span<const planner::Plan> contenders) override;
   [[nodiscard]] Result<void> keep_plan(const planner::Plan& plan) override;
 
-  /// Of the plan that was kept; empty before.
+  /// The digest of the plan that was kept; empty if none was.
   [[nodiscard]] const std::string& plan_digest() const noexcept { return plan_digest_; }
 
  private:
-  /// The error of what the body makes of the store.
+  /// Runs the body with the store and returns its result.
   template <typename Body>
   [[nodiscard]] Result<void> in_store(const Body& body);
 
@@ -68,7 +68,7 @@ class StoreKeeper final : public profiler::Keeper {
   planner::Fingerprint machine_;
   std::string purpose_;
   std::string plan_digest_;
-  std::optional<std::string> afresh_; ///< whose earlier samples do not count; none: all do
+  std::optional<std::string> afresh_; ///< variant whose earlier samples are left out, empty: all; unset: no variant
 };
 
 } // namespace mc2::embed

@@ -19,32 +19,33 @@
 
 namespace mc2::embed {
 
-/// What fills the matrices.
+/// How the matrices are filled and split.
 struct Workload {
   std::uint64_t seed = 0;
-  std::vector<std::int64_t> counts; ///< rows from each rank to each, [ranks, ranks]; empty: equal splits
+  std::vector<std::int64_t> counts; ///< rows from each rank to each rank, [ranks, ranks]; empty: equal splits
 
-  // A seed alone is the usual workload.
+  // Not explicit: most callers give a seed alone.
   Workload(std::uint64_t seed_of_matrices,
            std::vector<std::int64_t> row_counts = {}) // NOLINT(google-explicit-constructor)
       : seed(seed_of_matrices), counts(std::move(row_counts)) {}
 };
 
-/// Plans of one operator on a communicator, ready to run on buffers that a derived class has.
+/// Prepared plans of one operator on a communicator. A derived class owns the buffers that they run on.
 class PreparedBench : public profiler::Bench {
  public:
   ~PreparedBench() override;
 
-  /// Prepared once, kept. The plan is of op(). Errors: as executor::prepare, but for other fingerprints.
+  /// The prepared plan; the first call prepares it, later calls return the same. Errors: InvalidSpec for a plan of
+  /// another operator than op(); as executor::prepare, which here accepts plans of other machines.
   [[nodiscard]] Result<executor::Prepared*> ready(const planner::Plan& plan);
-  /// Blocks that nobody planned, on their overlapping schedule.
+  /// As above for a cut that no planner made, with planner::overlapping_schedule().
   [[nodiscard]] Result<executor::Prepared*> ready(const planner::Cut& cut, const planner::Variant& variant);
   [[nodiscard]] bool is_ready(const planner::Cut& cut, const planner::Variant& variant) const;
-  /// Frees what was prepared; nothing to do when nothing was.
+  /// Frees the prepared cut; does nothing if the cut was not prepared.
   void forget(const planner::Cut& cut, const planner::Variant& variant);
 
   [[nodiscard]] Result<std::size_t> prepare(const planner::Plan& plan) override;
-  /// The caller's wait, wake-ups included.
+  /// How long the caller waits for the run, wake-ups of the lanes included.
   [[nodiscard]] double time_us(std::size_t prepared, profiler::RunPart part) override;
   [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ProfileCase& one,
                                                        const planner::Variant& variant) override;
@@ -52,12 +53,12 @@ class PreparedBench : public profiler::Bench {
   [[nodiscard]] std::string date() override { return store::utc_now(); }
 
  protected:
-  /// @param communicator  outlives the bench, and runs nothing else meanwhile
+  /// @param communicator  must outlive the bench; nothing else may run on it meanwhile
   PreparedBench(profiler::BenchFacts facts, executor::Communicator& communicator);
-  /// Of this process's ranks; they stay where they are.
+  /// The buffers of this process's ranks, always at the same addresses.
   [[nodiscard]] virtual std::span<const executor::RankBuffers> buffers() const = 0;
   void release(const planner::Variant& variant) override;
-  /// Frees all that was prepared. For the destructor of a class that owns what plans run on.
+  /// Frees all prepared plans. The destructor of a class that owns the buffers or the communicator calls it.
   void clear() noexcept;
 
  private:
@@ -67,34 +68,35 @@ class PreparedBench : public profiler::Bench {
     std::unique_ptr<executor::Prepared> prepared;
   };
   executor::Communicator& communicator_;
-  std::map<std::string, std::size_t> numbers_; ///< by variant, cut and schedule
-  std::vector<Slot> slots_;                    ///< by number; empty once released
-  /// Between the blocks of a lane, by the variant's text: as it was last seen.
+  std::map<std::string, std::size_t> numbers_; ///< numbers of prepared plans, by variant, cut and schedule
+  std::vector<Slot> slots_;                    ///< by number; `prepared` is null once released
+  /// The gap between two blocks of a lane as it was last measured, by the variant's text and the lane.
   std::map<std::pair<std::string, planner::Component>, double> hand_over_us_;
 };
 
-/// The facts of a bench of `op` on a communicator.
-/// @param options   that the communicator was opened with
-/// @param variants  what is measured; none: Backend::variants
-/// Errors: InvalidSpec (op, or another number of ranks); as Backend::supports.
+/// The facts of a bench that runs `op` on a communicator.
+/// @param options   the options that the communicator was opened with
+/// @param variants  the variants to measure; empty: Backend::variants
+/// Errors: InvalidSpec (op, or another number of ranks); as Backend::takes.
 [[nodiscard]] Result<profiler::BenchFacts> bench_facts(const executor::Communicator& communicator,
                                                        const executor::Backend& backend,
                                                        const executor::CommunicatorOptions& options,
                                                        const planner::OpSpec& op,
                                                        std::vector<planner::Variant> variants = {});
 
-/// Errors: Unsupported where other processes hold ranks of it, so that nobody here can fill and check their matrices.
+/// Errors: Unsupported if other processes hold ranks of the communicator, whose matrices this process can neither fill
+/// nor check.
 [[nodiscard]] Result<void> check_holds_every_rank(const executor::Communicator& communicator);
 
-/// One operator's random matrices on one communicator, with every plan that was asked for ready to run.
+/// A bench with random matrices of one operator on one communicator.
 class Workbench final : public PreparedBench {
  public:
-  /// On a communicator of its own. Errors: as bench_facts and Backend::open. Throws SystemError.
+  /// Opens a communicator of its own. Errors: as on() and Backend::open. Throws SystemError.
   [[nodiscard]] static Result<std::unique_ptr<Workbench>> open(const executor::Backend& backend,
                                                                const executor::CommunicatorOptions& options,
                                                                const planner::OpSpec& op, const Workload& workload,
                                                                std::vector<planner::Variant> variants = {});
-  /// The same on an open communicator, which holds every rank.
+  /// Uses an open communicator. Errors: as Backend::supports, bench_facts and check_holds_every_rank.
   [[nodiscard]] static Result<std::unique_ptr<Workbench>> on(executor::Communicator& communicator,
                                                              const executor::Backend& backend,
                                                              const executor::CommunicatorOptions& options,
@@ -102,13 +104,13 @@ class Workbench final : public PreparedBench {
                                                              std::vector<planner::Variant> variants = {});
   ~Workbench() override;
 
-  /// The matrices as the ranks see them; C as the last check() found it.
+  /// The matrices in this process's memory, with the outputs as of the last check().
   [[nodiscard]] std::span<const executor::RankBuffers> host_buffers() const noexcept {
     return problem_.host().buffers();
   }
 
-  /// Renews A, poisons the outputs, runs the plan once and compares with the oracle; of virtual compute, what the
-  /// collective did. Errors: Mismatch, and as ready.
+  /// Puts new numbers into A, poisons the outputs, runs the plan once and compares the result with the oracle. With
+  /// virtual compute only the collective is checked. Errors: Mismatch, and as ready().
   [[nodiscard]] Result<executor::Verification> check(const planner::Plan& plan);
   [[nodiscard]] Result<executor::Verification> check(const planner::Cut& cut, const planner::Variant& variant);
   [[nodiscard]] Result<void> verify(const planner::Plan& plan) override;
@@ -118,8 +120,8 @@ class Workbench final : public PreparedBench {
             const Workload& workload);
   [[nodiscard]] std::span<const executor::RankBuffers> buffers() const override { return problem_.buffers(); }
 
-  std::unique_ptr<executor::Communicator> own_; ///< null on somebody else's
-  bool is_virtual_; ///< virtual compute leaves the matmul out, so only the collective can be checked
+  std::unique_ptr<executor::Communicator> own_; ///< null if the caller owns the communicator
+  bool is_virtual_; ///< with virtual compute, which leaves out the matmul, only the collective can be checked
   std::uint64_t seed_;
   executor::ResidentProblem problem_;
 };
