@@ -1,9 +1,9 @@
-"""mc2 in vLLM: matmuls that meet a collective become mc2's operators, where a plan says that it pays.
+"""mc2 in vLLM: a pass that replaces matmuls beside a collective by mc2's operators, where a plan predicts a gain.
 
     vllm serve MODEL --tensor-parallel-size 2 --compilation-config \
         '{"inductor_passes": {"post_grad_custom_post_pass": "mc2_vllm.fuse"}}'
 
-A module of its own, as vLLM imports a pass by the first part of its name.
+This module is not part of the package mc2 because vLLM imports only the first part of a pass's dotted name.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _SUMS = ("all_reduce", "reduce_scatter")
 
 
 def fuse(graph: Graph) -> None:
-    """A pass of vLLM's for its hook post_grad_custom_post_pass. Its collectives (torch.ops.vllm) are read as PyTorch's
-    functional ones; those that stay are vLLM's again. What is fused, and why the rest is not:
-    mc2.torch.inductor.report()."""
+    """The pass for vLLM's hook post_grad_custom_post_pass. Translates vLLM's collectives (torch.ops.vllm) to PyTorch's
+    functional ones, fuses, and translates the collectives that remain back. mc2.torch.inductor.report() tells what was
+    fused, and why the rest was not."""
     found = [each for each in (_translated(node) for node in list(graph.nodes)) if each is not None]
     try:
         inductor.fuse(graph)
@@ -36,9 +36,9 @@ def fuse(graph: Graph) -> None:
 class _Translated(typing.NamedTuple):
     start: Node
     wait: Node
-    target: typing.Any  # vLLM's
-    settings: dict[str, typing.Any]  # without the tensor
-    tensor: str  # its name there
+    target: typing.Any  # vLLM's operator
+    settings: dict[str, typing.Any]  # its arguments without the tensor
+    tensor: str  # the name of the tensor argument
 
     def restore(self) -> None:
         with self.start.graph.inserting_before(self.start):
@@ -50,7 +50,8 @@ class _Translated(typing.NamedTuple):
 
 
 def _translated(node: Node) -> _Translated | None:
-    """None for all but collectives along the first dimension in a group of this process."""
+    """Replaces a collective of vLLM by PyTorch's. None, and no change, for any other node: only collectives along the
+    first dimension in a group of this process are translated."""
     name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
     if not str(node.target).startswith("vllm.") or name not in ("all_reduce", "reduce_scatter", "all_gather"):
         return None
@@ -79,7 +80,7 @@ def _translated(node: Node) -> _Translated | None:
 
 
 def _group_name(name: typing.Any) -> str | None:
-    """PyTorch's name of what vLLM calls "tp:0"; None for a group that is not here."""
+    """PyTorch's name of the group that vLLM calls e.g. "tp:0"; None if this process does not have the group."""
     groups = importlib.import_module("vllm.distributed.parallel_state")._groups
     coordinator = groups[name]() if name in groups else None
     return None if coordinator is None else _groups.resolve(coordinator.device_group).name

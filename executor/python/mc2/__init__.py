@@ -3,7 +3,7 @@
     model = mc2.CostModel.from_json(open("model.json").read())
     plan = mc2.plan(mc2.OpSpec("matmul_all_reduce", m=4096, n=8192, k=3072, dtype="f16", ranks=8), model)
 
-docs/python.md tells the rest; mc2.torch is the part for PyTorch.
+docs/python.md describes the package; mc2.torch is the part for PyTorch.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ if typing.TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Loaded when asked for: planning alone needs no oneDNN, MPI or HTTP library.
+# Modules that are imported on the first use of a name: planning alone needs no oneDNN, MPI or HTTP library.
 _LATER = {
     "Client": "_client",
     "PlanAnswer": "_client",

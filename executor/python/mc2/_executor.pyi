@@ -5,7 +5,7 @@ import typing
 from ._core import Fingerprint, OpSpec, Plan, Variant, AnyBench
 
 _Arrays = typing.Sequence[typing.Any] | None
-_Buffer = typing.Any  # what the buffer protocol shows
+_Buffer = typing.Any  # an object with the buffer protocol
 
 class Communicator:
     def __init__(

@@ -1,8 +1,8 @@
-"""What goes wrong, as exceptions."""
+"""The exceptions that mc2 raises."""
 
 
 class Error(Exception):
-    """An expected "no": what was wrong, in which field, and what would be right.
+    """A request that mc2 refuses. The message says what is wrong and what would be right.
 
     code   stable name, e.g. "invalid_spec", "not_found", "stale" (docs/python.md)
     field  the offending field, option or file; may be empty
@@ -19,7 +19,7 @@ class Error(Exception):
 
 
 class NativeError(RuntimeError):
-    """The world broke: a call of a library, device or file failed."""
+    """A call of a library, device or file failed."""
 
     def __init__(self, call: str, native_code: int, text: str) -> None:
         super().__init__(call, native_code, text)

@@ -18,8 +18,9 @@ def profile(
 ) -> Profile:
     """Times both lanes, alone and together, over a sweep of block lengths, for every variant of the backend.
 
-    alignment  rows that blocks are multiples of; default: the backend's
-    budget_s   no new round starts later; max_count: samples of one size at most
+    alignment  block lengths are multiples of it; default: the backend's alignment
+    budget_s   after this many seconds no new round starts
+    max_count  the most samples of one block length
     """
     return _core.profile_on(communicator.bench(op), alignment=alignment, budget_s=budget_s, max_count=max_count)
 
@@ -35,15 +36,16 @@ def tune(
     race_rounds: int | None = None,
     **options: typing.Any,
 ) -> Tuned:
-    """Profiles, fits, plans, checks the best cuts' results, races them against serial and keeps the winner: what mc2
-    tune does.
+    """Profiles, fits, plans, checks the best cuts' results, races them against serial and keeps the winner, as the
+    program "mc2 tune" does.
 
-    store        where samples, model, plan and measurements are kept; None keeps nothing.
-                 mc2.find_plan() with the same options finds the plan there
-    model        taken instead of profiling
-    budget_s     of profiling and races together; nothing new starts later but the few rounds that are needed
-    race_rounds  so many pairs in each race; None: until the intervals are narrow
-    options      of the planner, as mc2.plan takes them; default: what fits the backend
+    store        keeps samples, model, plan and measurements; None: nothing is kept. mc2.find_plan() with this store
+                 and the same options finds the plan
+    model        plans with this model instead of profiling
+    budget_s     time for profiling and races together; afterwards only the few rounds that a race needs are run
+    max_count    the most samples of one block length
+    race_rounds  number of pairs in each race; None: until the intervals are narrow
+    options      of the planner, as for mc2.plan(); default: the backend's
     """
     return _core.tune_on(
         communicator.bench(op),

@@ -1,4 +1,4 @@
-"""Running a plan once, and drawing what ran."""
+"""Running a plan once, and the timeline of a run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ def run(
     communicator: Communicator | None = None,
     **operands: typing.Any,
 ) -> list[typing.Any]:
-    """Runs a plan once on numpy arrays, one of each per rank, and returns every rank's result.
+    """Runs a plan once on numpy arrays, a list with one array per rank for each operand, and returns every rank's
+    result.
 
-    communicator  default: the host backend on shared memory, opened for this call
-    operands      as Communicator.prepare takes them: bias, residual, norm_weight, normed,
+    communicator  default: one of the host backend on shared memory, opened for this call
+    operands      further operands of Communicator.prepare(): bias, residual, norm_weight, normed,
                   norm_epsilon, a_scales, b_scales, bags, choices, counts, c
     """
     world = communicator or Communicator(plan.op.ranks)
@@ -30,10 +31,10 @@ def run(
 
 
 def timeline_of(plan: Plan, record: RunRecord) -> Timeline:
-    """The lanes of a record's slowest rank, to draw beside the plan's: plan.svg(measured=...)."""
+    """The lanes of a record's slowest rank. plan.svg(measured=...) draws them beside the predicted ones."""
     slowest = max(record.ranks, key=lambda r: max(span[1] for span in r.compute + r.communication))
     lanes = {"compute": slowest.compute, "communication": slowest.communication}
-    if plan.schedule == "local_first":  # the own shard is a block of the compute lane of its own
+    if plan.schedule == "local_first":  # the rank's own shard counts as a further block, the first of the compute lane
         lanes["compute"] = [slowest.local] + slowest.compute
         lanes["communication"] = [(0.0, 0.0)] + slowest.communication
     if plan.op.first_lane == "compute":

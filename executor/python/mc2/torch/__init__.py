@@ -1,6 +1,6 @@
 """mc2 for PyTorch: matmul and collective in one call, on the caller's stream and process group (docs/python.md).
 
-Without a plan, and where mc2 cannot help, the operators are the unfused calls of torch.
+Without a plan, and where mc2 gains nothing, the operators run the unfused calls of torch.
 """
 
 import atexit
@@ -60,7 +60,8 @@ __all__ = [
 
 
 def forget() -> None:
-    """Forgets process groups and what was tuned in this process: after torch.distributed.destroy_process_group()."""
+    """Forgets process groups and what was tuned in this process. Call it after
+    torch.distributed.destroy_process_group()."""
     _forget_arguments()
     _forget_groups()
     _forget_plans()
@@ -68,4 +69,4 @@ def forget() -> None:
     inductor.forget()
 
 
-atexit.register(forget)  # groups have threads, which must not outlive what they work on
+atexit.register(forget)  # ends the threads of groups before the objects that they use are destroyed

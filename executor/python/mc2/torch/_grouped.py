@@ -1,4 +1,4 @@
-"""Matmuls of rows that lie by expert, each expert's by a matrix of its own."""
+"""Grouped matmuls: rows are sorted by expert, and each expert's rows are multiplied by the expert's matrix."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from ..errors import Error
 from . import _epilogue, _layout
 
-MULTIPLE = 8  # of a matrix's columns and rows, for grouped matmuls of GPUs
-Counts = typing.Union[typing.List[int], torch.Tensor]  # rows of each expert, on the host or on the rows' device
+MULTIPLE = 8  # grouped matmuls of GPUs need multiples of it as numbers of rows and columns of a matrix
+Counts = typing.Union[typing.List[int], torch.Tensor]  # number of rows of each expert, on host or the rows' device
 
 
 @functools.lru_cache(maxsize=None)
@@ -24,15 +24,16 @@ _FIRST_REFUSED, _HOPPER = 1024, (9, 0)  # number of experts, compute capability
 
 
 def waits_for_counts(dtype: torch.dtype, device: torch.device, count: int, n: int, k: int) -> bool:
-    """Whether the host has to know how many rows each of so many experts has, because PyTorch has no grouped matmul for
-    them on this GPU: no CUDA graph may hold that."""
+    """Whether the host must know each expert's number of rows, because PyTorch has no grouped matmul for `count`
+    experts [k, n] on this GPU. The host then waits for the device, which a CUDA graph cannot hold."""
     is_known = dtype == torch.bfloat16 and _grouped_mm() is not None and count < _FIRST_REFUSED
     return not is_known or n % MULTIPLE != 0 or k % MULTIPLE != 0 or torch.cuda.get_device_capability(device) != _HOPPER
 
 
 def _ends(counts: Counts, rows: torch.Tensor, other: torch.Tensor) -> torch.Tensor | None:
-    """Where each expert's rows end, for PyTorch's grouped matmul of these; None where it has none, or is wrong: on
-    other GPUs gradients of experts without rows are not zero (https://github.com/pytorch/pytorch/issues/172439)."""
+    """Where each expert's rows end, as PyTorch's grouped matmul takes it. None where PyTorch has no grouped matmul for
+    these matrices, or a wrong one: on GPUs other than Hopper, gradients of experts without rows are not zero
+    (https://github.com/pytorch/pytorch/issues/172439)."""
     if not rows.is_cuda or rows.numel() == 0:
         return None
     if waits_for_counts(rows.dtype, rows.device, len(counts), other.shape[-1], rows.shape[1]):
@@ -53,7 +54,7 @@ def _on_device(counts: Counts, device: torch.device) -> torch.Tensor:
 
 
 def _on_host(counts: Counts) -> list[int]:
-    """Waits for the device."""
+    """The counts as a list. Waits for the device if it has them; raises Error while a CUDA graph is captured."""
     if isinstance(counts, torch.Tensor) and counts.is_cuda and torch.cuda.is_current_stream_capturing():
         raise Error(
             "unsupported",
@@ -65,7 +66,8 @@ def _on_host(counts: Counts) -> list[int]:
 
 
 def multiply(rows: torch.Tensor, w: torch.Tensor, counts: Counts, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """Rows by expert times their experts' matrices w [experts, k, n], and their experts' rows of bias [experts, n]."""
+    """Rows sorted by expert, each times its expert's matrix of w [experts, k, n], plus its expert's row of bias
+    [experts, n]."""
     ends = _ends(counts, rows, w)
     if ends is not None:
         made = typing.cast(torch.Tensor, _grouped_mm()(rows, w, offs=ends))  # takes no bias
@@ -84,7 +86,7 @@ def multiply(rows: torch.Tensor, w: torch.Tensor, counts: Counts, bias: torch.Te
 
 
 def of_weights(rows: torch.Tensor, grads: torch.Tensor, counts: Counts) -> torch.Tensor:
-    """The gradient of w [experts, k, n] by that of the products of the rows."""
+    """The gradient of w [experts, k, n]. grads is the gradient of the products of `rows`."""
     ends = _ends(counts, rows, grads)
     if ends is not None:
         return typing.cast(torch.Tensor, _grouped_mm()(rows.t(), grads, offs=ends))
@@ -95,13 +97,13 @@ def of_weights(rows: torch.Tensor, grads: torch.Tensor, counts: Counts) -> torch
 
 
 def experts_of_rows(counts: list[int], device: torch.device) -> torch.Tensor:
-    """Of rows by expert."""
+    """The expert's number for each row, for rows sorted by expert."""
     numbers = torch.arange(len(counts), device=device)
     return numbers.repeat_interleave(_on_device(counts, device), output_size=sum(counts))
 
 
 def of_bias(grads: torch.Tensor, experts: torch.Tensor, count: int) -> torch.Tensor:
-    """The gradient of bias [count, n] by that of the products of rows whose experts these are, summed in f32 at
-    least."""
+    """The gradient of bias [count, n], summed in f32 or a longer type. grads is the gradient of the products of rows;
+    experts has each row's expert."""
     sums = torch.zeros((count, grads.shape[1]), dtype=_epilogue.precise_type(grads.dtype), device=grads.device)
     return sums.index_add_(0, experts, grads.to(sums.dtype)).to(grads.dtype)

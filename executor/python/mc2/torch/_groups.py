@@ -1,4 +1,4 @@
-"""Process groups by name, what they can do, and the fingerprint of the machine that they run on."""
+"""Process groups by name, small exchanges between their ranks, and the fingerprint of the machine that they run on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GLOO_EXCHANGES_BFLOAT16 = not torch.__version__.startswith("1.")
 class Group(typing.NamedTuple):
     """A process group as the operators use it."""
 
-    name: str  # what registered operators carry
+    name: str  # the group argument of registered operators
     handle: typing.Any  # torch.distributed.ProcessGroup
     rank: int
     size: int
@@ -38,9 +38,9 @@ _held: collections.deque[torch.Tensor] = collections.deque(maxlen=_HELD_COUNT)
 
 
 def held(tensor: torch.Tensor) -> torch.Tensor:
-    """A small tensor on its way through a collective, which stays alive for a while if it is the CPU's. Gloo's threads
-    let go of it after the call has returned; before PyTorch 2.8 the last reference of all, let go by them, can deadlock
-    with destroy_process_group(), which joins them without giving up the interpreter's lock
+    """Keeps a small CPU tensor alive for a while after a collective, and returns it. Gloo's threads drop their
+    reference after the call has returned. Before PyTorch 2.8, if theirs is the last one, they can deadlock with
+    destroy_process_group(), which joins them while it holds the interpreter's lock
     (https://github.com/pytorch/pytorch/pull/154976)."""
     if not tensor.is_cuda:
         _held.append(tensor)
@@ -48,9 +48,8 @@ def held(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def everyones(group: Group, mine: torch.Tensor) -> torch.Tensor:
-    """Every rank's numbers, [ranks, count] of mine [count], which is small and of one length on all ranks.
-    Collective."""
-    with torch.inference_mode(False):  # gloo writes no tensors of inference mode
+    """Every rank's numbers, [ranks, count]. mine [count] is small and has the same length on all ranks. Collective."""
+    with torch.inference_mode(False):  # gloo cannot write tensors of inference mode
         rows = torch.empty((group.size, len(mine)), dtype=mine.dtype, device=mine.device)
         if mine.is_cuda:
             dist.all_gather_into_tensor(rows, mine, group=group.handle)
@@ -62,13 +61,13 @@ def everyones(group: Group, mine: torch.Tensor) -> torch.Tensor:
 def gathered(group: Group, value: typing.Any) -> list[typing.Any]:
     """Every rank's value. Collective."""
     values = [None] * group.size
-    with torch.inference_mode(False):  # gloo writes no tensors of inference mode
+    with torch.inference_mode(False):  # gloo cannot write tensors of inference mode
         dist.all_gather_object(values, value, group=group.handle)
     return values
 
 
 def first_fault(faults: typing.Sequence[str]) -> str:
-    """Of those that are not empty, with its rank; "" if none."""
+    """The first of the ranks' faults that is not empty, with its rank; "" if all are empty."""
     return next((f"rank {rank}: {fault}" for rank, fault in enumerate(faults) if fault), "")
 
 
@@ -128,7 +127,8 @@ def _cpu_model() -> str:
 
 @functools.lru_cache(maxsize=None)
 def fingerprint(group: Group, device: torch.device, calls: Calls = EAGER) -> Fingerprint:
-    """What makes times on this group and device comparable with others. Eager calls are not named."""
+    """The fingerprint that makes times on this group and device comparable. It has a field "calls" unless they are
+    eager."""
     fields = {
         "backend": f"torch/{group.backend}",
         "link": "process group",
@@ -149,7 +149,7 @@ def fingerprint(group: Group, device: torch.device, calls: Calls = EAGER) -> Fin
 
 
 def forget() -> None:
-    """After destroy_process_group: names may come again, and nothing of a group may outlive it."""
+    """Forgets all groups, for use after destroy_process_group(): a later group may have the name of an earlier one."""
     _by_name.clear()
     _by_handle.clear()
     fingerprint.cache_clear()

@@ -1,4 +1,4 @@
-"""Experts on mc2's own GPU backend: dispatch and combine whose counts the GPUs read."""
+"""Experts on mc2's own GPU backend: dispatch and combine, with counts that the GPU reads and the host need not know."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _faults: dict[tuple[str, torch.device], str] = {}
 
 
 class Half(typing.NamedTuple):
-    """What a dispatch or a combine multiplies rows by, of the experts of this rank."""
+    """The matrices of this rank's experts that a dispatch or a combine multiplies rows by."""
 
     w: torch.Tensor  # [experts, k, n]
     bias: torch.Tensor | None = None  # [experts, n]
 
 
 class NativeExperts:
-    """Dispatch or combine of any counts of up to m / ranks rows between two ranks, which the GPU reads, by experts that
-    one kernel multiplies. Rows come from memory of its own, where other ranks reach them."""
+    """A dispatch or combine on the GPU. The GPU reads the counts, which may be anything up to m / ranks rows for a pair
+    of ranks, and one kernel multiplies all experts. Rows are in this object's memory, where other ranks reach them."""
 
-    _CTAS = 16  # of the exchange; the matmul has the other SMs
-    _BLOCKS = {"all_to_all_matmul": 1, "matmul_all_to_all": 4}  # own rows hide an exchange that comes first
-    FEW_ROWS = 256  # of an expert: reading its weights is what takes time
+    _CTAS = 16  # SMs for the exchange; the matmul has the other SMs
+    _BLOCKS = {"all_to_all_matmul": 1, "matmul_all_to_all": 4}  # the rank's own rows hide an exchange that comes first
+    FEW_ROWS = 256  # up to so many rows of an expert, reading its weights takes most of the time
 
     def __init__(self, problem: Problem, experts: int, w: torch.Tensor, takes_transposed: bool) -> None:
-        """Its memory."""
+        """Allocates the memory; prepare() makes it ready."""
         self._problem, self._experts, self._takes_transposed = problem, experts, takes_transposed
         self.m, y_shape = problem.m, (problem.m, problem.n)
         self._has_few_rows = problem.m <= self.FEW_ROWS * experts
@@ -59,7 +59,7 @@ class NativeExperts:
         blocks = [len(part) for part in torch.arange(problem.m // ranks).chunk(self._BLOCKS[problem.kind])]
         sms = torch.cuda.get_device_properties(half.w.device).multi_processor_count
         variant = Variant(f"direct(ctas={self._CTAS},gemm_sms={sms - self._CTAS})")
-        # Own rows by themselves, beside the exchange, would read all weights twice.
+        # Multiplying the rank's own rows during the exchange, and the others later, would read all weights twice.
         reads_once = problem.kind == "all_to_all_matmul" and self._has_few_rows
         stored = self._stored(half)
         self._bound = self._addresses(stored, self._y)
@@ -83,20 +83,20 @@ class NativeExperts:
         return (self.x.data_ptr(), half.w.data_ptr(), y.data_ptr(), 0, bias, 0, 0, 0, self._counts.data_ptr())
 
     def __call__(self, x: torch.Tensor, half: Half, counts: torch.Tensor, row_count: int) -> torch.Tensor:
-        """The rank's row_count rows of the result. counts: of the rows that it sends, [ranks, experts]."""
+        """Returns this rank's row_count rows of the result. counts: rows that the rank sends, [ranks, experts]."""
         self.x[: len(x)].copy_(x)
-        # Of few rows a copy takes less than kernels that are launched one by one, as matrices at new addresses want;
-        # and what is kept of a sparse result would keep the rest.
+        # A copy of few rows takes less time than the kernels, which are launched one by one if a matrix has a new
+        # address. And where few of the rows are the result, a view would keep the memory of the others.
         if self._has_few_rows or 2 * row_count < self.m:
             return self.run(half, counts)[:row_count].clone()
         y = x.new_empty(self._y.shape)
         self.run(half, counts, y)
-        # No view: what a function of autograd gives as one must not be changed in place.
+        # Not a view: the result of an autograd function that is a view must not be changed in place.
         return x.new_empty(0).set_(y.untyped_storage(), 0, (row_count, y.shape[1]), (y.shape[1], 1))
 
     def run(self, half: Half, counts: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
-        """Of the rows in self.x: all self.m rows of the result, of which those behind the last have no meaning. Without
-        y it is memory that the next call writes."""
+        """Runs on the rows in self.x and returns all self.m rows of the result; those after the last received row have
+        no meaning. The result is in y or, without y, in memory that the next call overwrites."""
         y, half = self._y if y is None else y, self._stored(half)
         self._counts.copy_(counts.flatten())
         addresses = self._addresses(half, y)
@@ -108,7 +108,7 @@ class NativeExperts:
 
 
 class NativeLayer:
-    """A mixture of experts' layer that never waits for the GPU, so that a graph may hold it."""
+    """A mixture-of-experts layer that never waits for the GPU, so that a CUDA graph may hold it."""
 
     def __init__(self, group: Group, dispatch: NativeExperts, combine: NativeExperts) -> None:
         self._group, self._dispatch, self._combine = group, dispatch, combine
@@ -122,10 +122,11 @@ class NativeLayer:
         down: Half,
         activation: typing.Callable[[torch.Tensor], torch.Tensor],
     ) -> torch.Tensor:
-        """x[token], by expert of all ranks as counts say, through their experts and back; until the next call. It is
-        NaN, and a later call raises NativeError, where some rank's counts are illegal."""
+        """Sends the rows x[token], which are sorted by expert of all ranks, through their experts and back. counts has
+        the number of rows for each expert. The result is valid until the next call. If a rank's counts are illegal, it
+        is NaN and a later call raises NativeError."""
         dispatch, combine, count = self._dispatch, self._combine, len(token)
-        if count > dispatch.m:  # all ranks are told
+        if count > dispatch.m:  # the illegal counts tell all ranks
             token, counts = token[: dispatch.m], torch.full_like(counts, -1)
         counts = counts.view(self._group.size, -1)
         received = torch.empty_like(counts)
@@ -140,15 +141,15 @@ class NativeLayer:
 
 
 def check_hidden(hidden: typing.Any, shape: tuple[int, ...]) -> None:
-    """What the activation gives, between the matrices of a layer."""
+    """Raises Error unless the activation's result is a tensor of this shape."""
     if not isinstance(hidden, torch.Tensor) or hidden.shape != shape:
         given = f"shape {tuple(hidden.shape)}" if isinstance(hidden, torch.Tensor) else f"a {type(hidden).__name__}"
         raise Error("invalid_spec", "activation", f"gives {given}; needs {list(shape)}, by its rows and w_down")
 
 
 def experts_fault(problem: Problem) -> str:
-    """Why these ranks cannot multiply experts on mc2's own backend; empty where they can. Collective on the first call
-    with a group."""
+    """Why these ranks cannot multiply experts on mc2's own backend; empty if they can. The first call with a group is
+    collective."""
     key = problem.group.name, problem.device
     if key not in _faults:
         own = "mc2.torch is disabled" if _settings.settings.is_disabled else _native.fault(problem)
@@ -161,9 +162,9 @@ def experts_fault(problem: Problem) -> str:
 
 
 def experts_of(problem: Problem, experts: int, half: Half, takes_transposed: bool) -> NativeExperts | None:
-    """One that takes as many rows as problem.m, kept for all steps of as many or fewer; None where the ranks have been
-    refused one. takes_transposed: how experts' matrices are to lie, the same on all ranks; others are copied.
-    Collective."""
+    """The NativeExperts for up to problem.m rows, kept for all steps with as many or fewer; None if the backend has
+    refused it. takes_transposed: the layout that it takes experts' matrices in, the same on all ranks; matrices in
+    another layout are copied. Collective."""
     key = (
         problem.kind,
         problem.group.name,
@@ -178,7 +179,7 @@ def experts_of(problem: Problem, experts: int, half: Half, takes_transposed: boo
     found = _experts.get(key)
     if key not in _experts or (found is not None and found.m < problem.m):
         found = _experts.pop(key, None)
-        del found  # its memory goes first
+        del found  # frees its memory before the new one is allocated
         _experts[key] = _new_experts(problem, experts, half, takes_transposed)
     return _experts[key]
 

@@ -1,4 +1,5 @@
-"""Mixtures of experts of which every rank has a part: rows choose experts, matmul and collective are one call."""
+"""Mixtures of experts where every rank holds a part of each expert: rows choose experts, and matmul and collective are
+one call."""
 
 from __future__ import annotations
 
@@ -28,9 +29,9 @@ def all_gather_grouped_matmul(
     *,
     bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """All ranks' rows x [m / ranks, k], each times this rank's part w [count, k, n] of the experts that it chose:
-    [m top_k, n], the choices of a row one below the other. experts [m, top_k], of all rows, are numbers of experts;
-    bias [count, n] has a row for each expert."""
+    """Gathers all ranks' rows x [m / ranks, k] and multiplies each row by its chosen experts, of which w [count, k, n]
+    holds this rank's part. Returns [m top_k, n], the top_k products of a row one below the other. experts [m, top_k]
+    has the expert numbers that all m rows chose; bias [count, n] has a row for each expert."""
     return _call(_GATHER, x, w, experts, None, bias, None, group)
 
 
@@ -44,10 +45,10 @@ def grouped_matmul_reduce_scatter(
     bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """x [m top_k, k], as all_gather_grouped_matmul's result lies, times w [count, k, n] of the chosen experts; each
-    token's sum over its choices, which count times their weights [m, top_k], and over ranks: this rank's share
-    [m / ranks, n].
-    bias [n] and residual, of the result's shape, are added once. All ranks give the same experts and weights."""
+    """Multiplies the rows of x [m top_k, k], ordered as in the result of all_gather_grouped_matmul(), by the experts w
+    [count, k, n] that they chose. Sums the products of each token, times their weights [m, top_k], over its choices and
+    over the ranks, and returns this rank's share [m / ranks, n]. bias [n] and residual (the result's shape) are added
+    once. All ranks must pass the same experts and weights."""
     return _call(_SCATTER, x, w, experts, weights, bias, residual, group)
 
 
@@ -61,7 +62,7 @@ def grouped_matmul_all_reduce(
     bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """As grouped_matmul_reduce_scatter, but every rank gets all rows [m, n]. Give every rank the same bias and
+    """As grouped_matmul_reduce_scatter(), but every rank gets all rows [m, n]. All ranks must pass the same bias and
     residual."""
     return _call(_SUM, x, w, experts, weights, bias, residual, group)
 
@@ -76,7 +77,7 @@ def _call(
     residual: _Added,
     group: typing.Any,
 ) -> torch.Tensor:
-    if _autocast.is_any_on() and (dtype := _autocast.type_for(x)) is not None:  # weights stay: sums are made in f32
+    if _autocast.is_any_on() and (dtype := _autocast.type_for(x)) is not None:  # weights keep their type: f32 sums
 
         def call(x: torch.Tensor, w: torch.Tensor, bias: _Added, residual: _Added) -> torch.Tensor:
             return _call(kind, x, w, experts, weights, bias, residual, group)
@@ -164,7 +165,7 @@ def _run(
     own, added = Experts(len(w), experts.shape[1]), _epilogue.added(bias, residual)
     y, _ = _plans.execute(kind, _groups.by_name(name), typing.cast(torch.Tensor, rows), w, len(experts), added, own)
     fault = None if x.is_cuda else _chosen.choices_fault(experts, weights, len(w))
-    if fault:  # behind the exchange, as ranks that were given other choices wait in it
+    if fault:  # raised after the exchange, because ranks that were given legal choices wait in it for this rank
         raise fault
     return y
 
@@ -225,8 +226,8 @@ def _set_up_sum(ctx: typing.Any, inputs: tuple[typing.Any, ...], output: torch.T
 
 
 def _backward_sum(kind: str) -> typing.Callable[..., _Gradients]:
-    """The gradient of an all-reduced result is taken as the same on all ranks; that of the weights, which all ranks
-    have, is the sum of theirs."""
+    """Makes the backward function. It assumes that the gradient of an all-reduced result is the same on all ranks. The
+    gradient of the weights, which all ranks have, is summed over the ranks."""
 
     @once_differentiable
     def backward(ctx: typing.Any, grad: torch.Tensor) -> _Gradients:
@@ -259,7 +260,7 @@ def _scaled(rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     return (rows * weights.reshape(-1, 1)).to(rows.dtype)
 
 
-# Parts of gradients, each one operator, as how many rows an expert has is not known when they are traced.
+# Parts of gradients. Each is one operator because a trace does not know how many rows an expert has.
 
 
 def _matmul(x: torch.Tensor, w: torch.Tensor, experts: torch.Tensor) -> torch.Tensor:

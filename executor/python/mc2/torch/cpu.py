@@ -1,4 +1,4 @@
-"""Collectives alone on tensors of CPUs: through memory that the ranks of one machine share."""
+"""Collectives on CPU tensors, without a matmul, through memory that the ranks of one machine share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .functional import uncompiled
 if typing.TYPE_CHECKING:
     from .._executor import NodeCollectives
 
-_DEADLINE_S = 1800.0  # as process groups of gloo have
+_DEADLINE_S = 1800.0  # the default timeout of gloo's process groups
 _MOST_THREADS = 256
 _SUMMED = {**DTYPES, torch.int8: "i8"}
 _opened: dict[str, NodeCollectives | None] = {}
@@ -25,8 +25,8 @@ _opened: dict[str, NodeCollectives | None] = {}
 
 @uncompiled
 def cpu_all_reduce(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tensor:
-    """The tensor becomes the sum over ranks, the same bits on all of them, and is returned: in place, as
-    torch.distributed.all_reduce does. Sums of short floats are made in f32 and rounded once."""
+    """Replaces the tensor by its sum over the ranks, as torch.distributed.all_reduce does, and returns it. All ranks
+    get the same bits. float16 and bfloat16 are summed in f32 and rounded once."""
     found = _checked("tensor", tensor, group)
     if found.size == 1:
         return tensor
@@ -41,7 +41,7 @@ def cpu_all_reduce(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tens
 
 @uncompiled
 def cpu_reduce_scatter(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tensor:
-    """This rank's share of the first dimension of the sum over ranks; sums as in cpu_all_reduce."""
+    """This rank's share of the first dimension of the sum over ranks. Sums are made as in cpu_all_reduce()."""
     found = _checked("tensor", tensor, group)
     _require_shares(tensor, found)
     if found.size == 1:
@@ -58,7 +58,7 @@ def cpu_reduce_scatter(tensor: torch.Tensor, group: typing.Any = None) -> torch.
 
 @uncompiled
 def cpu_all_gather(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tensor:
-    """Every rank's tensor, one behind the other in the first dimension."""
+    """The tensors of all ranks, concatenated in the first dimension."""
     found = _checked("tensor", tensor, group)
     if found.size == 1:
         return tensor.clone()
@@ -73,7 +73,8 @@ def cpu_all_gather(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tens
 
 @uncompiled
 def cpu_all_to_all(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tensor:
-    """Equal parts of the first dimension go to ranks 0, 1, ...; what they have sent, one behind the other."""
+    """Sends equal parts of the first dimension to ranks 0, 1, ... Returns the parts that the ranks sent to this one,
+    concatenated in the order of the ranks."""
     found = _checked("tensor", tensor, group)
     _require_shares(tensor, found)
     if found.size == 1:
@@ -112,13 +113,13 @@ def _require_shares(tensor: torch.Tensor, group: Group) -> None:
 
 
 def _bytes(tensor: torch.Tensor) -> typing.Any:
-    """What the buffer protocol shows; numpy does not know all types."""
+    """The tensor's bytes as a numpy array: numpy does not have all element types."""
     return tensor.detach().view(-1).view(torch.uint8).numpy()
 
 
 def _of(group: Group) -> NodeCollectives | None:
-    """None where the ranks share no memory: they run the process group's collectives. Collective on the first call with
-    a group."""
+    """The group's collectives; None where the ranks cannot share memory, so that the process group's collectives run.
+    The first call with a group is collective."""
     if group.name not in _opened:
         _opened[group.name] = _open(group)
     return _opened[group.name]
@@ -140,7 +141,7 @@ def _open(group: Group) -> NodeCollectives | None:
 
 
 def _try_to_open(group: Group, key: str, threads: int) -> tuple[NodeCollectives | None, str]:
-    """And why not."""
+    """The opened collectives, or None with the reason."""
     from .._executor import NodeCollectives
 
     try:
@@ -150,7 +151,8 @@ def _try_to_open(group: Group, key: str, threads: int) -> tuple[NodeCollectives 
 
 
 def _place() -> str:
-    """Equal where processes can meet and map one another's memory: containers of one machine cannot."""
+    """A text that is equal for processes that can map one another's memory. It differs between machines, and between
+    containers of one machine."""
     try:
         return f"{_hosts.machine()} {os.readlink('/proc/self/ns/pid')} {os.stat('/dev/shm').st_dev}"
     except OSError as error:

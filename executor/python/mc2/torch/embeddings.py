@@ -1,5 +1,5 @@
-"""Embedding tables, each on one rank: bags of all samples are pooled, and every rank gets all features of its
-samples."""
+"""Embedding tables that are divided among the ranks: each rank pools the bags of all samples for its tables, and gets
+the features from all tables for its own samples."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def embedding_all_to_all(
     k: int | None = None,
 ) -> torch.Tensor:
     """Pools this rank's tables [count, rows, columns] for all m samples of the batch, and gives every rank the features
-    of its share of the samples: [m / ranks, ranks count columns], those of rank 0's tables first.
+    of its share of the samples: [m / ranks, ranks * count * columns], those of rank 0's tables first.
 
-    The bag of table t and sample i names rows indices[offsets[t m + i]] up to and without indices[offsets[t m + i +
-    1]], as torch.nn.functional.embedding_bag reads them with include_last_offset. All ranks have tables of one shape.
+    The bag of table t and sample i names the rows indices[offsets[t m + i]], ..., indices[offsets[t m + i + 1] - 1], as
+    in torch.nn.functional.embedding_bag with include_last_offset. The tables have the same shape on all ranks.
 
     pooling  "sum" or "mean" of the rows; an empty bag gives zeros
     sparse   the tables' gradient is a sparse tensor, for optimizers that take one
-    k        rows that a bag names on average, as tune() was told, the same on all ranks; by default as many as in rank
-             0's first call of a shape. Plans are found by that of the first call; results do not depend on it
+    k        average number of rows of a bag, as given to tune(); the same on all ranks. Default: the average in rank
+             0's first call of a shape. The first call's k finds the plan; results do not depend on it
     """
     found: Facts | _groups.Group = typing.cast(Facts, facts(group)) if is_compiling() else _groups.resolve(group)
     _check(indices, tables, offsets, pooling, k, found)

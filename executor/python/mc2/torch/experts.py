@@ -1,5 +1,5 @@
-"""A mixture of experts: rows to the ranks of their experts and back, matmul and exchange in one call, however unevenly
-they are routed."""
+"""Mixtures of experts where every expert is on one rank: rows go to the ranks of their experts and back, however
+unevenly they are routed. Matmul and exchange are one call."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from .functional import uncompiled
 
 _DISPATCH, _COMBINE = "all_to_all_matmul", "matmul_all_to_all"
 _MAX_EXPERTS = 4096  # of all ranks
-_LONG_PRODUCTS = 8192  # with an element that is exchanged
+_LONG_PRODUCTS = 8192  # multiplications for each element that is exchanged
 Activation = typing.Callable[[torch.Tensor], torch.Tensor]
 
 
 @uncompiled
 def route(counts: torch.Tensor | typing.Sequence[int], w: torch.Tensor, group: typing.Any = None) -> Routing:
-    """What the counts of all ranks come to: rows of this rank for each expert of all ranks, those of rank 0 first.
-    Collective; moe_dispatch_matmul and moe_matmul_combine of one step share it, and have gradients where some rank's
-    route() was called with gradients enabled. Raises Error on all ranks for counts that any of them cannot have."""
+    """Exchanges the ranks' counts and returns the routing of one step, for moe_dispatch_matmul() and
+    moe_matmul_combine(). counts has the number of this rank's rows for each expert of all ranks, rank 0's experts
+    first. Collective. The two operators have gradients if any rank called route() with gradients enabled. If a rank's
+    counts are illegal, raises Error on all ranks."""
     require_tensors({"w": w}, "w")
     if w.dim() != 3 or w.shape[0] == 0:
         raise Error("invalid_spec", "w", "needs three dimensions: [experts of this rank, k, n], at least one expert")
@@ -46,7 +47,8 @@ def _whole_numbers(counts: typing.Any) -> torch.Tensor:
 
 
 def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int, w_name: str) -> Routing:
-    """max_rows: from one rank for another, 0 for no limit. w_name: the caller's argument that is w [experts, k, n]."""
+    """max_rows: the most rows that a rank may have for another; 0: no limit. w_name: the caller's name of w
+    [experts, k, n], for errors."""
     refuse_gloo(w, group.backend)
     experts, k, n = w.shape
     if group.size * experts > _MAX_EXPERTS:
@@ -68,7 +70,7 @@ def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int, w
         dtype,
     )
     start = len(facts)
-    # Of one length whatever they are, so that what is wrong with one rank's is told to all.
+    # Every rank sends the same number of counts, even a wrong list, so that all ranks learn whose counts are wrong.
     given = given[:_MAX_EXPERTS]
     mine = torch.nn.functional.pad(torch.cat([_on_device(facts, w.device), given]), (0, _MAX_EXPERTS - len(given)))
     told = everyones(group, mine)[:, : start + group.size * experts]
@@ -89,7 +91,7 @@ def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int, w
 
 @functools.lru_cache(maxsize=256)
 def _on_device(numbers: tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """Kept, as the host waits for each copy to a device."""
+    """Cached, because the host waits for each copy to a device."""
     with torch.inference_mode(False):
         return torch.tensor(numbers, dtype=torch.int64, device=device)
 
@@ -129,9 +131,10 @@ def moe_dispatch_matmul(
     *,
     bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Rows of x [rows, k], packed by expert of all ranks, go to their experts' ranks, which multiply them by w
-    [experts, k, n] of their own: [received rows, n], packed by expert, those of one expert by the rank that they are
-    from. bias [experts, n] is added to the rows of each expert; all ranks have one or none has."""
+    """Sends the rows of x [rows, k], sorted by expert of all ranks, to the ranks of their experts, and multiplies the
+    rows that arrive by this rank's experts w [experts, k, n]. Returns [received rows, n], sorted by expert and, within
+    an expert, by the rank that sent the row. Row e of bias [experts, n] is added to the rows of expert e; either all
+    ranks pass a bias or none does."""
     if (dtype := _autocast.type_for(x)) is not None:
         return _autocast.call(dtype, lambda x, w, bias: moe_dispatch_matmul(x, w, routing, bias=bias), x, w, bias)
     _check("x", x, w, bias, routing)
@@ -146,8 +149,9 @@ def moe_matmul_combine(
     *,
     bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Rows of y [received rows, k], as moe_dispatch_matmul gives them, times w [experts, k, n] of their experts, return
-    to the ranks and places that they are from: [rows, n]. bias [experts, n] as in moe_dispatch_matmul."""
+    """Multiplies the rows of y [received rows, k], in the order of moe_dispatch_matmul()'s result, by their experts w
+    [experts, k, n], and sends the products back to the ranks and places that the rows came from. Returns [rows, n].
+    bias [experts, n] as in moe_dispatch_matmul()."""
     if (dtype := _autocast.type_for(y)) is not None:
         return _autocast.call(dtype, lambda y, w, bias: moe_matmul_combine(y, w, routing, bias=bias), y, w, bias)
     _check("y", y, w, bias, routing)
@@ -155,8 +159,8 @@ def moe_matmul_combine(
 
 
 class _Choice:
-    """Which rows tokens have, by expert, and where each token's are: gradients need no sums at places that several add
-    to."""
+    """The order of the chosen rows by expert, and the inverse order. With both, gradients gather rows and need no
+    scattered sums."""
 
     def __init__(self, order: torch.Tensor, token_count: int, top_k: int) -> None:
         self.shape = token_count, top_k
@@ -177,16 +181,21 @@ def moe_layer(
     activation: Activation = torch.nn.functional.silu,
     max_rows: int | None = None,
 ) -> torch.Tensor:
-    """A mixture of experts' layer on this rank's tokens x [tokens, h]. A router has chosen experts [tokens, top k],
-    numbers among those of all ranks, and their weights of the same shape; w_up [experts of this rank, h, f], w_down
-    [experts of this rank, f', h], activation between them (f' columns); bias_up [experts of this rank, f] and bias_down
-    [experts of this rank, h] are added to the products. The weighted sum of each token's experts: [tokens, h].
+    """A mixture-of-experts layer on this rank's tokens x [tokens, h]: returns the weighted sum of each token's experts,
+    [tokens, h].
 
-    max_rows promises that no rank has more rows for one rank, of tokens times experts. With it mc2's own GPU backend
-    needs no counts on the host: the call returns at once, and a CUDA graph may hold it. The same in all calls; under
-    torch.no_grad(). The activation is to work row by row, and is given rows behind the last that mean nothing. Experts
-    that there are not and broken promises are refused on all ranks; by calls that do not wait with NaN, and NativeError
-    from a later call."""
+    experts     [tokens, top k]: the experts that a router chose, numbered over all ranks
+    weights     [tokens, top k]: their weights
+    w_up        [experts of this rank, h, f]; bias_up [experts of this rank, f] is added to its product
+    activation  applied between the two matmuls; its result has f' columns
+    w_down      [experts of this rank, f', h]; bias_down [experts of this rank, h] is added to its product
+    max_rows    a promise: no rank has more rows (tokens times chosen experts) for one rank. mc2's own GPU backend then
+                needs no counts on the host, so that the call returns at once and a CUDA graph may hold it. Must be the
+                same in all calls, and needs torch.no_grad(). The activation must then work row by row; it also gets
+                rows without meaning after the last one
+
+    Expert numbers that do not exist, and broken promises, raise Error on all ranks. A call that does not wait for the
+    device cannot raise: its result is NaN, and a later call raises NativeError."""
     found = _groups.resolve(group)
     if (dtype := _autocast.type_for(x)) is not None:  # which stays on for the activation
         x, w_up, w_down = (_autocast.cast(one, dtype) for one in (x, w_up, w_down))
@@ -199,8 +208,8 @@ def moe_layer(
     total = found.size * w_up.shape[0]
     chosen, order = experts.flatten().to(torch.int64).sort(stable=True)
     ends = torch.searchsorted(chosen, torch.arange(total + 1, device=chosen.device))
-    # An expert that there is not is told to all ranks, as a count that there cannot be; nothing here waits for the
-    # device.
+    # An expert number that does not exist makes all counts -1, which no count can be, so that all ranks learn of it
+    # without a wait for the device here.
     counts = torch.where(ends[-1] - ends[0] == len(chosen), ends.diff(), -1)
     choice = _Choice(order, *experts.shape)
     halves = _native_experts.Half(w_up, bias_up), _native_experts.Half(w_down, bias_down)
@@ -208,7 +217,7 @@ def moe_layer(
     if native:
         product = native(x, choice.token, counts, *halves, activation)
     else:
-        rows = _Rows.apply(x, choice)  # while the counts are waited for
+        rows = _Rows.apply(x, choice)  # enqueued before _route() waits for the counts
         try:
             routing = _route(counts, w_up, found, max_rows or 0, "w_up")
         except Error as error:
@@ -281,7 +290,7 @@ def _check_bias(bias: torch.Tensor | None, w: torch.Tensor, name: str = "bias") 
 
 
 def _check(name: str, rows: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, routing: Routing) -> None:
-    """name: the caller's of rows, "x" of a dispatch and "y" of a combine."""
+    """name: the caller's name of `rows`, "x" in a dispatch and "y" in a combine."""
     if not isinstance(routing, Routing):
         raise Error("invalid_spec", "routing", f"is a {type(routing).__name__}; needs what route() gives")
     require_tensors({name: rows, "w": w}, name)
@@ -299,7 +308,7 @@ def _check(name: str, rows: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | 
 
 
 def _blocks(kind: str, routing: Routing, x: torch.Tensor, w: torch.Tensor) -> list[tuple[int, int]]:
-    """[first, end) of every pair's rows."""
+    """The blocks of a plan, as [first, end) of the rows that each rank has for each rank."""
     lengths = _plans.counted_blocks(kind, routing.group, x, w[0], routing.capacity * routing.group.size)
     ends = list(itertools.accumulate(lengths))
     return list(zip([0, *ends], ends))
@@ -313,11 +322,11 @@ def _native_of(
     bias: torch.Tensor | None,
     is_backward: bool,
 ) -> _native_experts.NativeExperts | None:
-    """mc2's own backend for it, for w that lie as those of route() do, or in backward passes as their transposes, where
-    it has one for such experts and they are not mostly products of large matrices, which lose more by the SMs of the
-    exchange than it takes (docs/gpu_results.md). Collective on first calls."""
+    """mc2's own backend for these experts; None where it does not run. None also for long matmuls of many rows, which
+    lose more by the SMs that the exchange takes than the exchange costs (docs/gpu_results.md). w has the layout of
+    route()'s w; in backward passes it is the transpose of such a w. The first call is collective."""
     experts, k, n = w.shape
-    products_of_an_element = n if kind == _DISPATCH else k  # that is exchanged
+    products_of_an_element = n if kind == _DISPATCH else k  # multiplications for each element that is exchanged
     if (
         products_of_an_element > _LONG_PRODUCTS
         and routing.capacity * routing.group.size > _native_experts.NativeExperts.FEW_ROWS * experts
@@ -342,8 +351,8 @@ def _dispatch(
     routing: Routing,
     keeps_rows: bool,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The product, and the rows that it was made of where they are to be kept. All exchanges start at once; rows are
-    multiplied as they arrive, the own ones first."""
+    """Returns the product and the rows that it was made of; mc2's own backend, used only if not keeps_rows, returns no
+    rows. All exchanges start at once. The rank's own rows are multiplied first, the others as they arrive."""
     if not keeps_rows and (native := _native_of(_DISPATCH, routing, x, w, bias, False)):
         return native(x, _native_experts.Half(w, bias), routing.sent_counts, routing.received_count), None
     x = x.contiguous()
@@ -380,7 +389,8 @@ def _combine(
     routing: Routing,
     is_backward: bool,
 ) -> torch.Tensor:
-    """Each block's exchange runs beside the next blocks' matmuls; the rows that stay here are multiplied last."""
+    """Each block's exchange runs while the next blocks are multiplied. Rows that stay on this rank are multiplied
+    last."""
     if native := _native_of(_COMBINE, routing, y, w, bias, is_backward):
         return native(y, _native_experts.Half(w, bias), routing.received_counts, routing.row_count)
     blocks = _blocks(_COMBINE, routing, y, w)
@@ -408,7 +418,7 @@ def _combine(
 
 
 def _function(name: str, forward: typing.Any, backward: typing.Any) -> typing.Any:
-    """Gradients of gradients are refused: the matmuls write where they are told to."""
+    """An autograd function. It refuses gradients of gradients, because its matmuls write to given outputs."""
     methods = {"forward": staticmethod(forward), "backward": staticmethod(once_differentiable(backward))}
     return type(name, (torch.autograd.Function,), methods)
 
@@ -433,7 +443,7 @@ def _forward_dispatch(
 def _backward_dispatch(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:
     arrived, w = ctx.saved_tensors
     grad = grad.contiguous()
-    of_x = _combine(grad, w.transpose(1, 2), None, ctx.routing, True)  # also where x needs none: the other ranks' may
+    of_x = _combine(grad, w.transpose(1, 2), None, ctx.routing, True)  # even if x needs none: other ranks' x may
     of_w = _grouped.of_weights(arrived, grad, ctx.routing.expert_rows) if ctx.needs_input_grad[1] else None
     of_bias = _of_bias(grad, ctx.routing) if ctx.needs_input_grad[2] else None
     return of_x, of_w, of_bias, None

@@ -1,5 +1,5 @@
-"""The operators as functions: x [..., k] times w [k, n] and a collective over the first dimension of x or of the
-result."""
+"""The operators as functions: the matmul of x [..., k] and w [k, n], with a collective along the first dimension of x
+or of the result."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def matmul_all_reduce(
     bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Sum over ranks of x @ w, on every rank. x [..., k], w [k, n]; bias [n] and residual, of the result's shape, are
-    added once: give every rank the same."""
+    """The sum over ranks of x @ w, on every rank. x is [..., k], w [k, n]. bias [n] and residual (the result's shape)
+    are added once, to the sum; every rank must pass the same."""
     return _call("matmul_all_reduce", x, w, group, added(bias, residual))
 
 
@@ -40,7 +40,8 @@ def matmul_reduce_scatter(
     bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """This rank's share of the first dimension of the sum over ranks of x @ w, which the ranks must divide."""
+    """The sum over ranks of x @ w, of which each rank gets its share of the first dimension. That dimension must be a
+    multiple of the number of ranks."""
     return _call("matmul_reduce_scatter", x, w, group, added(bias, residual))
 
 
@@ -52,7 +53,7 @@ def all_gather_matmul(
     bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """All ranks' x, one behind the other in the first dimension, times this rank's w."""
+    """All ranks' x, concatenated in the first dimension, times this rank's w."""
     return _call("all_gather_matmul", x, w, group, added(bias, residual))
 
 
@@ -64,8 +65,8 @@ def matmul_all_to_all(
     bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """x @ w, of which equal parts of the first dimension go to ranks 0, 1, ...; what they sent, one behind the
-    other."""
+    """Computes x @ w and sends equal parts of its first dimension to ranks 0, 1, ... Returns the parts that the ranks
+    sent to this one, concatenated in the order of the ranks."""
     return _call("matmul_all_to_all", x, w, group, added(bias, residual))
 
 
@@ -77,14 +78,16 @@ def all_to_all_matmul(
     bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Equal parts of the first dimension of x go to ranks 0, 1, ...; what they sent, one behind the other, times w."""
+    """Sends equal parts of the first dimension of x to ranks 0, 1, ... Returns the parts that the ranks sent to this
+    one, concatenated in the order of the ranks, times w."""
     return _call("all_to_all_matmul", x, w, group, added(bias, residual))
 
 
 def replicated_matmul(
     x: torch.Tensor, w: torch.Tensor, group: typing.Any = None, *, bias: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """x @ w where x is the same on all ranks and w this rank's columns: x's gradient is summed over the ranks."""
+    """x @ w, where x is the same on all ranks and w holds this rank's columns. x's gradient is summed over the
+    ranks."""
     return _call("replicated_matmul", x, w, group, added(bias, None))
 
 
@@ -98,8 +101,8 @@ def matmul_all_reduce_rms_norm(
     residual: torch.Tensor | None = None,
     epsilon: float = USUAL_EPSILON,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """y as matmul_all_reduce's, and its rows normalised: y / sqrt(mean(y^2) + epsilon) * norm_weight [n], squares
-    summed in f32."""
+    """Returns y as matmul_all_reduce() does, and y with normalised rows: y / sqrt(mean(y^2) + epsilon) * norm_weight
+    [n]. The squares are summed in f32."""
     return _call_with_norm("matmul_all_reduce", x, w, group, Epilogue(bias, residual, norm_weight, epsilon))
 
 
@@ -113,7 +116,7 @@ def matmul_reduce_scatter_rms_norm(
     residual: torch.Tensor | None = None,
     epsilon: float = USUAL_EPSILON,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """y as matmul_reduce_scatter's, and its rows normalised likewise."""
+    """Returns y as matmul_reduce_scatter() does, and y with its rows normalised as in matmul_all_reduce_rms_norm()."""
     return _call_with_norm("matmul_reduce_scatter", x, w, group, Epilogue(bias, residual, norm_weight, epsilon))
 
 
@@ -128,7 +131,7 @@ def facts(group: typing.Any) -> Facts:
     return Facts(found.name, found.size, found.backend)
 
 
-# torch.compile takes a group as it is when the function is compiled, and need not look into it.
+# torch.compile takes the facts of a group at compile time as constants and does not trace into this function.
 if hasattr(getattr(torch, "compiler", None), "assume_constant_result"):
     facts = torch.compiler.assume_constant_result(facts)
 
@@ -137,12 +140,12 @@ _Function = typing.TypeVar("_Function", bound=typing.Callable[..., typing.Any])
 
 
 def uncompiled(function: _Function) -> _Function:
-    """torch.compile leaves a gap for it."""
+    """Makes torch.compile break its graph at the function instead of tracing it."""
     disable = getattr(getattr(torch, "compiler", None), "disable", None)
     return function if disable is None else typing.cast(_Function, disable(function))
 
 
-_checked: dict[typing.Any, Group] = {}  # arguments that were right once
+_checked: dict[typing.Any, Group] = {}  # groups by the facts of arguments that have passed _check()
 
 
 def _call(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue: Epilogue) -> torch.Tensor:
@@ -184,15 +187,15 @@ def _call_with_norm(
 
 
 def _with(y: torch.Tensor, epilogue: Epilogue) -> torch.Tensor:
-    """Out of place, for gradients."""
+    """y plus bias and residual. Not in place, because gradients need y."""
     for more in (epilogue.bias, epilogue.residual):
         y = y if more is None else y + more
     return y
 
 
 def _checked_group(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue: Epilogue) -> Group | Facts:
-    """Facts where torch.compile traces the call. Ranks without rows have nothing to exchange: each is as if alone.
-    Raises Error naming the argument that is wrong."""
+    """Checks the arguments and returns the group, or its facts where torch.compile traces the call. If x has no rows,
+    there is nothing to exchange, and the returned size is 1. Raises Error naming the argument that is wrong."""
     if is_compiling():
         of_group = facts(group)
         _check(op, x, w, epilogue, of_group)
@@ -213,7 +216,7 @@ def _checked_group(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any,
             None if epilogue is NONE else _facts_of(epilogue),
         )
         found = _checked.get(key)
-    except (AttributeError, TypeError):  # what is no tensor or no group is named below
+    except (AttributeError, TypeError):  # _groups.resolve() and _check() name an argument that is no group or tensor
         key, found = None, None
     if found is None:
         found = _groups.resolve(group)
@@ -234,7 +237,7 @@ def _facts_of(epilogue: Epilogue) -> tuple[typing.Any, ...]:
 
 
 def _are_plain(x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue) -> bool:
-    """Nobody is going to differentiate or trace what is done to them: PyTorch's dispatcher would only cost time."""
+    """Whether the call needs neither gradients nor tracing, so that PyTorch's dispatcher would only cost time."""
     if not (is_plain(x) and is_plain(w)):
         return False
     if epilogue is NONE:
@@ -266,7 +269,7 @@ def _as_matrix(x: torch.Tensor) -> torch.Tensor:
 
 
 def _shaped(x: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """The matrix y with the dimensions of x but for the last."""
+    """The matrix y as a tensor with the dimensions of x except for the last."""
     return y if x.dim() == 2 else y.view(-1, *x.shape[1:-1], w.shape[1])
 
 

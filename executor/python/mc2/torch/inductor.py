@@ -1,13 +1,13 @@
-"""mc2 behind torch.compile: matmuls that meet a collective become mc2's operators, where a plan says that it pays.
+"""mc2 behind torch.compile: replaces matmuls beside a collective by mc2's operators, where a plan predicts a gain.
 
     mc2.torch.inductor.enable()          # before the model is compiled, on all ranks
     model = torch.compile(model)
     ...
     print(mc2.torch.inductor.report())   # what was fused, and why the rest was not
 
-The model stays as it is. The functional collectives of tensor-parallel plans (parallelize_module), of DTensor and of
-torch.distributed._functional_collectives are found; graphs of which nothing is fused are compiled as without mc2,
-unless Inductor's overlap scheduler is on, which then reckons with mc2's times of collectives.
+The model does not change. The functional collectives of tensor-parallel plans (parallelize_module), of DTensor and of
+torch.distributed._functional_collectives are found. A graph in which nothing is fused is compiled as without mc2, with
+one exception: if Inductor's overlap scheduler is on, it uses mc2's times of collectives.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from ._settings import log, settings, warn
 _OLDEST = (2, 6)
 _MAX_DYNAMIC_ROWS = 1 << 16
 _WAIT_S = 300.0
-_ESTIMATE = "mc2_estimate"  # what a node of a collective carries, for estimate_ms()
+_ESTIMATE = "mc2_estimate"  # key in a collective node's meta: the times for estimate_ms()
 
 
 class Site(typing.NamedTuple):
-    """A collective of a compiled graph, and what has become of it."""
+    """A collective of a compiled graph, and whether it was fused."""
 
-    name: str  # of the module, "layers.0.attn.wo"; of backward graphs with " (backward)"
+    name: str  # the module's, "layers.0.attn.wo"; in backward graphs followed by " (backward)"
     op: str  # "matmul_all_reduce m=4096 n=4096 k=3584 torch.bfloat16 x2", or "all_reduce of 2 x 96 torch.float32"
     is_fused: bool
-    reason: str  # why not, or the cut that is put there
-    gain_us: float  # of the unfused time, as the plan has it; of a dynamic m for the m that was compiled first
+    reason: str  # the cut that it runs with, or why it is not fused
+    gain_us: float  # unfused minus fused time by the plan; with a dynamic m, at the m that was compiled first
     collective_us: float | None = (
-        None  # what the collective takes alone by mc2's models, where they have messages of its size
+        None  # time of the collective alone by mc2's models; None where no model covers its size
     )
 
 
 class _Options(typing.NamedTuple):
     exclude: tuple[str, ...]
     wait_s: float
-    previous: typing.Any = None  # the pass that was there before
+    previous: typing.Any = None  # the pass that was set before enable()
 
 
 _options: _Options | None = None
@@ -55,16 +55,16 @@ _sites: list[Site] = []
 
 
 def enable(*, exclude: typing.Iterable[str] = (), wait_s: float = _WAIT_S) -> None:
-    """From now on compiled graphs use mc2, on all ranks, which call this alike.
+    """Makes graphs that are compiled from now on use mc2. All ranks call it with the same arguments.
 
-    exclude  names of sites to leave alone, as sites() tells them; * and ? stand for any text and any character
-    wait_s   how long a rank waits for the others to compile the same graph; after that it is left alone on all of
-             them, or is what it was the last time
+    exclude  names of sites that are not fused, as sites() tells them; * stands for any text, ? for any character
+    wait_s   how long a rank waits for the others to compile the same graph. After that the graph is not fused on any
+             rank or, if it was compiled before, is fused as it was then
 
-    Compiled graphs are not taken from PyTorch's cache meanwhile, as plans may have changed. A pass that is set already
-    runs first. Where Inductor's overlap scheduler is on, it takes what mc2's models say of collectives, unless it has
-    another custom_runtime_estimation. Raises Error (unsupported) before PyTorch 2.6, (invalid_spec) for arguments of
-    other types.
+    While mc2 is enabled, PyTorch's cache of compiled graphs is not used, because plans may have changed. A pass that
+    was set before runs first. If Inductor's overlap scheduler is on and has no custom_runtime_estimation, it uses the
+    times that mc2's models give for collectives. Raises Error (unsupported) before PyTorch 2.6, (invalid_spec) for
+    arguments of other types.
     """
     global _options
     config = _config()
@@ -82,11 +82,11 @@ def enable(*, exclude: typing.Iterable[str] = (), wait_s: float = _WAIT_S) -> No
 
 
 def disable() -> None:
-    """Graphs that are compiled from now on are as without mc2."""
+    """Makes graphs that are compiled from now on as without mc2."""
     global _options
     if _options is not None and getattr(
         _config().post_grad_custom_pre_pass, "is_mc2", False
-    ):  # another one since is left
+    ):  # a pass that was set since enable() stays
         _config().post_grad_custom_pre_pass = _options.previous
     if _options is not None:
         _exchange_estimation(estimate_ms, None)
@@ -99,7 +99,7 @@ def sites() -> list[Site]:
 
 
 def report() -> str:
-    """sites() as text, those that differ by a layer's number in one line."""
+    """sites() as text. Sites that differ only in the number of a layer share a line."""
     fused = [site for site in _sites if site.is_fused]
     gain = sum(site.gain_us for site in fused)
     lines = [
@@ -116,17 +116,17 @@ def report() -> str:
 
 
 def forget() -> None:
-    """Forgets what sites() tells."""
+    """Empties the list of sites()."""
     _sites.clear()
 
 
 def estimate_ms(node: Node, size_bytes: int | None = None) -> float | None:
-    """What enable() gives Inductor's overlap scheduler as custom_runtime_estimation: of collectives what rank 0's
-    models say, on all ranks; of what needs only memory, PyTorch's own estimate, which the scheduler leaves out where it
-    has a custom one. None is no opinion: PyTorch estimates or times it. Nothing is hidden behind mc2's operators, which
-    communicate themselves.
+    """The time of a node, which enable() gives Inductor's overlap scheduler as custom_runtime_estimation. Collectives
+    have the time of rank 0's models, on all ranks. Nodes that only move memory have PyTorch's own estimate, which the
+    scheduler does not use beside a custom function. None for all other nodes: PyTorch estimates or times them. mc2's
+    operators are among these, and nothing is scheduled to hide behind them, because they communicate themselves.
 
-    size_bytes  another size of the collective, counted as PyTorch does: all that it takes and gives
+    size_bytes  another size of the collective, counted as PyTorch does: its input and its output together
     """
     estimate = node.meta.get(_ESTIMATE)
     if estimate is not None:
@@ -162,22 +162,22 @@ def _pass(previous: typing.Any) -> typing.Any:
         fuse(graph)
 
     base = importlib.import_module("torch._inductor.custom_graph_pass").CustomGraphPass
-    # No identity, so no cache: what is compiled depends on plans and on other ranks.
+    # A pass without a uuid turns PyTorch's cache off: what is compiled depends on plans and on other ranks.
     return type("Pass", (base,), {"__call__": run, "uuid": lambda _: None, "is_mc2": True})()
 
 
 class _Candidate(typing.NamedTuple):
-    """A collective of a graph, and its site."""
+    """A collective of a graph, and the site that may be replaced."""
 
     collective: Node
-    fault: str  # why it has none that can be replaced
+    fault: str  # why there is no site that can be replaced; empty: there is one
     site: _rewrite.Site | None = None
-    problems: tuple[_problem.Problem, ...] = ()  # of each m that is asked for
+    problems: tuple[_problem.Problem, ...] = ()  # one for each m whose plan is looked up
     is_dynamic: bool = False
 
     @property
     def name(self) -> str:
-        """The module's, with " (backward)" in a backward graph; else the node's."""
+        """The module's name, followed by " (backward)" in a backward graph; the node's name if there is no module."""
         node = self.site.product if self.site else self.collective
         for key, ending in (("nn_module_stack", ""), ("fwd_nn_module_stack", " (backward)")):
             stack = node.meta.get(key)
@@ -194,15 +194,16 @@ class _Candidate(typing.NamedTuple):
 
 
 def fuse(graph: Graph) -> None:
-    """Rewrites a graph after gradients were taken. Ranks of its groups that compile the same graph do the same."""
+    """Rewrites a graph that has its gradients already. All ranks of a group that compile the same graph rewrite it in
+    the same way."""
     options = _options or _Options((), _WAIT_S)
     met: list[tuple[_agreement.Meeting, list[_Candidate]]] = []
     for name, candidates in _candidates(graph, options).items():
         try:
             met.append((_meet(name, candidates), candidates))
-        except Exception as error:  # nobody fuses what this rank makes no offer of
+        except Exception as error:  # without this rank's offer no rank fuses
             warn("inductor", f"collectives of group {name} are left as they were: {error}")
-    # From here on what fails must fail loudly: the other ranks may have fused.
+    # From here on a failure must raise: the other ranks may have fused already.
     for meeting, candidates in met:
         for candidate, verdict in zip(candidates, meeting.verdicts(options.wait_s)):
             _take(candidate, verdict)
@@ -227,7 +228,7 @@ def _take(candidate: _Candidate, verdict: _agreement.Verdict) -> None:
 
 
 def _candidates(graph: Graph, options: _Options) -> dict[typing.Any, list[_Candidate]]:
-    """By name of the group, in the graph's order."""
+    """The graph's candidates by name of their group, in the graph's order."""
     found: dict[typing.Any, list[_Candidate]] = {}
     products: dict[Node, str] = {}
     for collective in _rewrite.collectives(graph):
@@ -268,7 +269,8 @@ def _candidate(collective: Node, options: _Options) -> _Candidate:
 
 
 def _lengths(rows: typing.Any, ranks: int) -> list[int]:
-    """m, of which a dynamic one is asked for at several, that of the first call first."""
+    """The values of m whose plans are looked up: one if m is fixed; if it is dynamic several, beginning with that of
+    the first call."""
     if isinstance(rows, int):
         return [rows]
     bounds = rows.node.shape_env.bound_sympy(rows.node.expr)
@@ -290,7 +292,7 @@ def _meet(name: typing.Any, candidates: list[_Candidate]) -> _agreement.Meeting:
 
 
 def _estimate(collective: Node, group: _groups.Group, estimates: _estimates.Estimates) -> list[float] | None:
-    """Of rank 0, whose word holds."""
+    """The times of a collective for Offer.estimate; None on ranks other than 0, whose models decide."""
     taken, message_bytes = _rewrite.value(typing.cast(Node, collective.args[0])), _rewrite.message_bytes(
         collective, group.size
     )
@@ -313,7 +315,8 @@ def _offer(candidate: _Candidate, group: _groups.Group) -> _agreement.Offer:
 
 
 def _wish(candidate: _Candidate, call: list[typing.Any]) -> _agreement.Offer:
-    """Of rank 0: fused where a plan of any m says so, as each m is decided anew when it is met."""
+    """Rank 0's offer. It wishes to fuse if the plan of any m says so; the operator decides for each m when it is
+    called."""
     first, site = candidate.problems[0], typing.cast(_rewrite.Site, candidate.site)
     calls = _groups.CAPTURED if first.device.type == "cuda" and _config().triton.cudagraphs else _groups.EAGER
     layout = _layout.layout(_rewrite.value(site.w))

@@ -14,10 +14,10 @@ _Layer = typing.TypeVar("_Layer", bound="_ParallelLinear")
 
 
 class _ParallelLinear(torch.nn.Module):
-    """weight [out, in] of this rank, as torch.nn.Linear lays it out, of which the ranks share one dimension.
-    in_features and out_features are the whole layer's."""
+    """A linear layer with this rank's part of the weight, [out, in] as in torch.nn.Linear; one dimension is split over
+    the ranks. in_features and out_features are those of the whole layer."""
 
-    _split_dim: int  # of weight
+    _split_dim: int  # the dimension of weight that is split
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class _ParallelLinear(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Each rank draws its part of the weight as torch.nn.Linear draws the whole; biases, which ranks may have in
-        common, are zero."""
+        """Each rank draws its part of the weight from torch.nn.Linear's distribution for the whole layer. Biases are
+        zero, so that ranks that share a bias have equal ones."""
         bound = 1 / math.sqrt(max(self.in_features, 1))
         torch.nn.init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
@@ -59,7 +59,7 @@ class _ParallelLinear(torch.nn.Module):
     def from_linear(
         cls: type[_Layer], linear: torch.nn.Linear, *, group: typing.Any = None, is_sequence_parallel: bool = False
     ) -> _Layer:
-        """This rank's part of a layer that every rank has."""
+        """Makes this rank's part of a whole layer. Every rank passes the same layer."""
         layer = cls(
             linear.in_features,
             linear.out_features,
@@ -79,8 +79,8 @@ class _ParallelLinear(torch.nn.Module):
 
 
 class RowParallelLinear(_ParallelLinear):
-    """y = x W^T + b with the columns of W over the ranks: x is a rank's share of the last dimension, y whole on every
-    rank.
+    """y = x W^T + b with the columns of W split over the ranks. x is the rank's share of the last dimension; y is whole
+    on every rank.
 
     is_sequence_parallel  y is the rank's share of the first dimension instead
     """
@@ -88,14 +88,14 @@ class RowParallelLinear(_ParallelLinear):
     _split_dim = 1
 
     def forward(self, x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-        """residual, of y's shape, is added once."""
+        """residual has y's shape and is added once, not once per rank."""
         operator = functional.matmul_reduce_scatter if self.is_sequence_parallel else functional.matmul_all_reduce
         return operator(x, self.weight.t(), self.group, bias=self.bias, residual=residual)
 
 
 class ColumnParallelLinear(_ParallelLinear):
-    """y = x W^T + b with the rows of W over the ranks: x is whole on every rank, y a rank's share of the last
-    dimension.
+    """y = x W^T + b with the rows of W split over the ranks. x is whole on every rank; y is the rank's share of the
+    last dimension.
 
     is_sequence_parallel  x is the rank's share of the first dimension instead
     """

@@ -1,4 +1,4 @@
-"""Measuring an operator on a process group, and racing its best cuts against the unfused calls."""
+"""Measures an operator on a process group and races its best cuts against the unfused calls."""
 
 from __future__ import annotations
 
@@ -30,22 +30,23 @@ class Tuned:
     """What tuning one shape found; the same on all ranks."""
 
     plan: Plan  # for eager calls
-    captured_plan: Plan  # for calls that are captured in a CUDA graph; on a CPU, plan
-    model: CostModel | None  # none where the samples could not be fitted
-    is_fused: bool  # eager calls; unfused: they run as the calls of torch do
-    is_captured_fused: bool
+    captured_plan: Plan  # for calls that are captured in a CUDA graph; on a CPU the same as `plan`
+    model: CostModel | None  # None if the samples could not be fitted
+    is_fused: bool  # eager calls follow `plan`; False: they run the unfused calls of torch
+    is_captured_fused: bool  # the same for captured calls and `captured_plan`
     text: str  # one line for people
 
 
 _BACK_TO_BACK_COUNT = 8
-_SLEEP_CYCLES = 2_000_000  # about 1 ms, longer than launching a few dozen kernels takes
+_SLEEP_CYCLES = 2_000_000  # about 1 ms: longer than it takes to launch a few dozen kernels
 
 
 class Clock:
-    """Times a callable on this rank: the wall clock, or events on the caller's stream of a GPU. Ranks start together.
+    """Times a callable on this rank, by the wall clock or, on a GPU, by events on the caller's stream. The ranks start
+    together.
 
-    hides_launches  one call by a GPU that is kept waiting until everything is launched, as in a program that keeps its
-                    GPU busy; otherwise the mean of calls back to back, which launching may hold up
+    hides_launches  True: times one call, and the GPU waits until all its kernels are launched, as in a program that
+                    keeps its GPU busy. False: takes the mean of calls back to back, which may wait for launches
     """
 
     def __init__(self, group: _groups.Group, device: torch.device, hides_launches: bool = True) -> None:
@@ -71,7 +72,7 @@ class Clock:
 
 
 def captured(call: typing.Callable[[], typing.Any]) -> typing.Callable[[], None]:
-    """The call as a CUDA graph."""
+    """Captures the call as a CUDA graph and returns the function that replays it."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):  # workspaces and connections must exist before the capture
@@ -82,7 +83,7 @@ def captured(call: typing.Callable[[], typing.Any]) -> typing.Callable[[], None]
     graph = torch.cuda.CUDAGraph()
     settings_of_capture: dict[str, typing.Any] = {}
     if "capture_error_mode" in inspect.signature(torch.cuda.graph.__init__).parameters:
-        # NCCL's watchdog thread queries events meanwhile, which the strictest mode refuses.
+        # NCCL's watchdog thread queries events during the capture, which the strictest mode refuses.
         settings_of_capture["capture_error_mode"] = "thread_local"
     with torch.cuda.graph(graph, **settings_of_capture):
         call()
@@ -98,7 +99,7 @@ def _slowest(problem: Problem, times: list[float]) -> list[float]:
 
 
 class _Calls:
-    """An operator's random matrices on a process group, and what runs on them on this rank."""
+    """An operator's random matrices on a process group, and the calls that this rank makes with them."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.op, self.clock = problem, problem.op(), Clock(problem.group, problem.device)
@@ -107,7 +108,7 @@ class _Calls:
         x_shape, _ = _native.shapes(problem)
 
         def random(*shape: int) -> torch.Tensor:
-            # CPUs draw no halves before PyTorch 2.
+            # Before PyTorch 2, CPUs cannot draw float16 and bfloat16.
             drawn_as = problem.dtype if problem.device.type == "cuda" else torch.float32
             return (
                 torch.empty(shape, device=problem.device, dtype=drawn_as)
@@ -126,14 +127,14 @@ class _Calls:
             self.x, self.w = random(*x_shape), random(problem.k, problem.n)
 
     def _bags(self, generator: torch.Generator, tables: Tables) -> typing.Any:
-        """Of k rows each."""
+        """Random bags of k rows each."""
         place, bag_count = self.problem.device, tables.table_count * self.problem.m
         indices = torch.randint(tables.row_count, (bag_count * self.problem.k,), generator=generator, device=place)
         return Bags(indices, torch.arange(bag_count + 1, device=place) * self.problem.k, tables.pooling)
 
     def _choices(self, x: torch.Tensor, experts: Experts) -> _chosen.Rows:
-        """The same on all ranks, and as mc2's other backends draw them: expert floor(count u u), u uniform, so that the
-        first ones have more, each of a token another."""
+        """Random choices, the same on all ranks. They have the distribution of mc2's other backends, expert
+        floor(count u u) with a uniform u, so that the first experts have more rows. A token's experts differ."""
         generator = torch.Generator().manual_seed(0)
         numbers = torch.arange(experts.expert_count + 1, dtype=torch.float64, device="cpu")
         shares = numbers.div(experts.expert_count).sqrt().diff()
@@ -155,8 +156,8 @@ class _Calls:
         return unfused(self.problem.kind, self.problem.group, self.x, self.w)
 
     def check(self, what: str, result: torch.Tensor) -> None:
-        """A result agrees with the unfused one's, to the dtype's rounding of sums in another order. Raises Error
-        (mismatch), on all ranks. Collective."""
+        """Compares a result with that of the unfused calls, allowing for the rounding of sums in another order. Raises
+        Error (mismatch) on all ranks if they differ on any. Collective."""
         reference = self.unfused()
         scale = float(reference.abs().max())
         worst = float((result.double() - reference.double()).abs().max()) / max(scale, 1e-30)
@@ -180,7 +181,7 @@ def _compute(one: Pass) -> None:
 
 
 def _together_call(one: Pass) -> None:
-    """One block's matmul while another's collective runs."""
+    """Runs block 1's matmul while block 0's collective runs."""
     work = one.communicate(0)
     one.compute(1)
     work.wait()
@@ -188,15 +189,16 @@ def _together_call(one: Pass) -> None:
 
 
 def _variants(problem: Problem) -> list[Variant]:
-    """Matmuls of several ranks' rows are batched on a GPU or done one by one; a CPU gains nothing by batches."""
+    """The variants to measure. The matmuls of several ranks' rows run as a batch or one by one; on a CPU a batch gains
+    nothing."""
     if problem.kind in ("matmul_all_reduce", "embedding_all_to_all", *_chosen.KINDS) or problem.device.type != "cuda":
         return [Variant(LOOPED)]
     return [Variant(BATCHED), Variant(LOOPED)]
 
 
 def _slowed(both_us: float, compute_us: float, communication_us: float) -> float:
-    """How many times slower the lanes run while both work, taken as equal for both:
-    both = s min + (max - min), from the first start to the last end."""
+    """How many times slower the lanes run while both work. The factor s is assumed to be the same for both lanes; from
+    the first start to the last end they take both = s min + (max - min)."""
     shorter, longer = sorted((compute_us, communication_us))
     return max(1.0, (both_us - (longer - shorter)) / shorter)
 
@@ -209,7 +211,7 @@ class _Case(typing.NamedTuple):
 
 
 class _PassSteps(_together.Steps):
-    """The operator in blocks on the process group, as mc2's tuner runs it."""
+    """The operator in blocks on the process group, with the functions that mc2's tuner calls."""
 
     def __init__(self, calls: _Calls) -> None:
         self.calls, self.op, self.fingerprint = calls, calls.op, calls.fingerprint
@@ -277,7 +279,7 @@ class _PassSteps(_together.Steps):
         ]
 
     def rivals(self, model: CostModel) -> list[Plan]:
-        """PyTorch's own fused operator."""
+        """The plan of PyTorch's own fused operator, where there is one."""
         if _symmetric.operator(self.calls.problem.kind, self.calls.problem.group) is None:
             return []
         return [_core.predict(self.op, model, [self.op.cut_axis_length]).with_variant(Variant(_symmetric.NAME))]
@@ -301,13 +303,15 @@ def tune(
     """Measures one shape, plans it, and keeps the fastest of the best cuts and the unfused calls. Collective: every
     rank of the group calls it with the same arguments. Nothing else may use the group or the device meanwhile.
 
-    m, n, k  of the product on a rank: x is [m, k] (all_gather_matmul: [m / ranks, k] on each), w [k, n]. Of
-             embedding_all_to_all m samples, n features of a rank's tables, and k rows in a bag; where rows choose
-             experts m rows of all ranks
-    tables   of embedding_all_to_all, and of nothing else
-    experts  of the kinds whose rows choose some
-    store    file in which rank 0 keeps samples, model, plan and measurements; default MC2_STORE; "" keeps them in this
-             process only
+    m, n, k      the product on a rank: x is [m, k] (all_gather_matmul: [m / ranks, k] on each rank), w [k, n].
+                 embedding_all_to_all: m samples, n features of a rank's tables, k rows in a bag. Kinds whose rows
+                 choose experts: m is the number of rows of all ranks together
+    rounds       the most samples of each block length
+    race_rounds  pairs of runs in a race
+    tables       only for embedding_all_to_all
+    experts      only for kinds whose rows choose experts
+    store        file in which rank 0 keeps samples, model, plan and measurements; default: MC2_STORE; "": they are kept
+                 in this process only
     """
     found = _groups.resolve(group)
     place = torch.device(device if device is not None else ("cuda" if found.backend == "nccl" else "cpu"))
@@ -327,7 +331,7 @@ def tune(
         "race_rounds": race_rounds,
     }
     if kind in PASSES and not PASSES[kind].is_compute_first:
-        facts["k"] = k  # of products that are exchanged each rank has its share, which may be another
+        facts["k"] = k  # in kinds that compute first, k is a rank's share and may differ between ranks
     require_alike(_groups.gathered(found, {name: str(value) for name, value in facts.items()}), "mismatch")
     for name, count in (("rounds", rounds), ("race_rounds", race_rounds)):
         if not isinstance(count, int) or count < 1:
@@ -356,17 +360,17 @@ def tune(
 
 
 class _Candidate(typing.NamedTuple):
-    """Something that a shape may run as."""
+    """A plan that a shape may run with, and the call that runs it."""
 
     plan: Plan
     call: typing.Callable[[], typing.Any]
-    place: str = ""  # where else than on the process group
+    place: str = ""  # for texts: where it runs; empty: on the process group
 
 
 def interleaved(
     problem: Problem, calls: list[typing.Callable[[], typing.Any]], clock: Clock, rounds: int
 ) -> list[list[float]]:
-    """Times of every call, the slowest rank's, in rounds of alternating order. Collective."""
+    """Times every call in `rounds` rounds, whose order alternates, and returns the slowest rank's times. Collective."""
     times: list[list[float]] = [[] for _ in calls]
     for turn in range(-_WARMUP_ROUNDS, rounds):
         for which in range(len(calls))[:: 1 if turn % 2 else -1]:
@@ -378,7 +382,7 @@ def interleaved(
 
 
 class _FinalSteps(_together.Steps):
-    """The candidates beside the unfused calls, timed by one clock."""
+    """The candidates and the unfused calls, timed by one clock."""
 
     def __init__(
         self,
@@ -399,7 +403,7 @@ class _FinalSteps(_together.Steps):
 
 
 def _waits(problem: Problem) -> bool:
-    """Whether the unfused calls wait for the GPU, which no capture may."""
+    """Whether the unfused calls wait for the GPU, so that they cannot be captured."""
     experts = problem.experts
     return experts is not None and _grouped.waits_for_counts(
         problem.dtype, problem.device, experts.expert_count, problem.n, problem.k
@@ -407,14 +411,14 @@ def _waits(problem: Problem) -> bool:
 
 
 def _fastest(calls: _Calls, candidates: list[_Candidate], uncut: Plan, how: _groups.Calls, rounds: int) -> Plan:
-    """The candidate that beats the unfused calls beyond noise and does not lose to them back to back, where launches
-    count; uncut where there is none. The same on all ranks. Collective."""
+    """The candidate that beats the unfused calls beyond noise and, for eager calls, does not lose to them back to back,
+    where launches count; `uncut` if there is none. The same on all ranks. Collective."""
     problem, unfused_call = calls.problem, calls.unfused
     if not candidates:
         return uncut.because("nothing else runs it here").with_fingerprint(problem.fingerprint(how))
     clocks = [Clock(problem.group, problem.device)]
     if how == _groups.CAPTURED:
-        if _waits(problem):  # mc2's own backend alone has candidates then
+        if _waits(problem):  # then the only candidate is that of mc2's own backend
             plan = candidates[0].plan.because("nothing else may be captured")
             return plan.with_fingerprint(problem.fingerprint(how))
         may_capture_theirs = _symmetric.may_be_captured()
@@ -443,16 +447,16 @@ def _fastest(calls: _Calls, candidates: list[_Candidate], uncut: Plan, how: _gro
 
 
 class _Found(typing.NamedTuple):
-    """What the tuner found on the process group: the same on all ranks, but for what rank 0 keeps."""
+    """What the tuner found on the process group. The same on all ranks, except for `keep`, which only rank 0 has."""
 
     plan: Plan
     model: CostModel | None
-    candidates: list[Plan]  # the fastest cut, and PyTorch's own operator
+    candidates: list[Plan]  # the fastest cut, and PyTorch's own fused operator
     keep: _together.Keep | None
 
 
 def _tune_passes(calls: _Calls, rounds: int, race_rounds: int) -> _Found:
-    """Collective."""
+    """Tunes the blocks on the process group. Collective."""
     problem = calls.problem
 
     def text_of(tuned: _core.Tuned) -> str:
@@ -471,7 +475,7 @@ def _tune_passes(calls: _Calls, rounds: int, race_rounds: int) -> _Found:
 
 
 def _nothing(calls: _Calls) -> _Found:
-    """Of what the process group does not cut."""
+    """For a shape that the process group does not cut: the uncut plan alone."""
     return _Found(
         _core.unpredicted(calls.op, calls.fingerprint, [calls.op.cut_axis_length], Variant(LOOPED)), None, [], None
     )
@@ -484,11 +488,11 @@ class _Chosen(typing.NamedTuple):
 
 
 def _choose(calls: _Calls, found: _Found, race_rounds: int) -> _Chosen:
-    """Collective."""
+    """The plans for eager and for captured calls. Collective."""
     problem = calls.problem
     if (
         problem.device.type != "cuda" or problem.group.backend == "gloo"
-    ):  # the race was of calls as a program makes them
+    ):  # here the tuner has raced the calls as a program makes them
         return _Chosen(found.plan, found.plan, None)
     candidates = [_Candidate(plan, calls.fused(plan)) for plan in found.candidates]
     natively = _of_native(calls, race_rounds)
@@ -508,7 +512,7 @@ def _of_native(calls: _Calls, race_rounds: int) -> _native.Found | None:
     """The best plan on mc2's own backend, if it runs here. Collective."""
     try:
         found = _native.tune(calls, race_rounds)
-    except (Error, NativeError) as error:  # what one rank is refused, all are
+    except (Error, NativeError) as error:  # raised on all ranks, if on one
         log.info("%s: not on mc2's own backend: %s", calls.problem.text(), error)
         return None
     if found is not None:
@@ -535,11 +539,12 @@ def _finding(plan: Plan, is_fused: bool) -> str:
 
 
 def tune_seen(seconds: float, group: typing.Any = None) -> list[Tuned]:
-    """For moments in which the program is idle: tunes shapes that it has called and that no tuned plan was found for,
-    those with the largest products first, until the time is up; what was begun is finished. Collective, as tune() is;
-    returns what was tuned.
+    """Tunes shapes that the program has called and that have no tuned plan, those with the largest products first, and
+    returns what was tuned. After `seconds` it begins no further shape. Call it when the program is idle. Collective, as
+    tune() is.
 
-    Not in a thread of mc2's own: its collectives would meet the program's in another order on every rank.
+    mc2 does not do this in a thread of its own: the ranks would run its collectives and the program's in different
+    orders.
     """
     found, done = _groups.resolve(group), []
     start = time.monotonic()
@@ -567,8 +572,8 @@ def tune_seen(seconds: float, group: typing.Any = None) -> list[Tuned]:
 
 
 def _try_keep(path: str, found: _Found, winners: list[Plan], natively: _native.Found | None) -> None:
-    """A store that cannot be written loses what other processes would gain, not this one: the other ranks know nothing
-    of it."""
+    """Keeps what was found in the store. A store that cannot be written is no error: this process does not need it, and
+    the other ranks, which do not write, could not learn of an error."""
     keep_native, native = (natively.keep, natively.plan) if natively is not None else (None, None)
     if found.keep is None and keep_native is None:
         return
