@@ -1,5 +1,5 @@
-"""torch.autocast: operators take floating-point operands in its type, as torch.mm does, and run without it. Gradients
-come back in the operands' own types."""
+"""torch.autocast: as torch.mm does, operators cast floating-point operands to its type and then run with autocast off.
+Gradients have the operands' own types."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _is_any_on = getattr(torch._C, "_is_any_autocast_enabled", _is_any_on)  # from 2
 
 
 def is_any_on() -> bool:
-    """Graphs that are being compiled do not ask."""
+    """Whether autocast is on for any device. False while torch.compile traces."""
     return not is_compiling() and _is_any_on()
 
 
 def type_for(x: typing.Any) -> torch.dtype | None:
-    """What operands beside x become; None where autocast is off there. On CPUs before PyTorch 2 it is float32, as gloo
-    exchanges no bfloat16."""
+    """The type that autocast casts operands on x's device to; None where it is off. On CPUs before PyTorch 2 the type
+    is float32, because gloo cannot exchange bfloat16."""
     if is_compiling() or not isinstance(x, torch.Tensor) or x.device.type not in ("cpu", "cuda"):
         return None
     if hasattr(torch, "get_autocast_dtype"):  # from 2.4 on
@@ -43,7 +43,7 @@ def type_for(x: typing.Any) -> torch.dtype | None:
 
 
 def cast(operand: _Operand, dtype: torch.dtype) -> _Operand:
-    """As autocast does: float64 and whole numbers stay, and so does what is no tensor."""
+    """Casts an operand as autocast does: float64 and integer tensors, and objects that are no tensors, stay."""
     found: typing.Any = operand
     if isinstance(found, Epilogue):
         bias, residual, norm_weight = (cast(one, dtype) for one in found[:3])
@@ -57,6 +57,6 @@ def cast(operand: _Operand, dtype: torch.dtype) -> _Operand:
 def call(
     dtype: torch.dtype, function: typing.Callable[..., _Result], x: torch.Tensor, *operands: typing.Any
 ) -> _Result:
-    """The function of x and other operands in this type, with autocast off."""
+    """Casts x and the other operands to the type and calls the function with autocast off."""
     with torch.autocast(x.device.type, enabled=False):
         return function(*(cast(one, dtype) for one in (x, *operands)))

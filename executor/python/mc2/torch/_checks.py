@@ -1,4 +1,4 @@
-"""What is wrong with the arguments of several operators. Plain functions: torch.compile traces them."""
+"""Checks of arguments that several operators share. They are plain functions, so that torch.compile traces them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if hasattr(getattr(torch, "compiler", None), "is_compiling"):
 
 
 def require_tensors(named: dict[str, typing.Any], like: str) -> None:
-    """All are dense, on the CPU or GPU of the one that is named by like, which comes first."""
+    """Raises Error unless all are dense tensors on the same CPU or GPU. `like` names the first of them, whose device
+    counts."""
     for name, tensor in named.items():
         if not isinstance(tensor, torch.Tensor):
             raise Error("invalid_spec", name, f"is a {type(tensor).__name__}; needs a tensor")
@@ -33,7 +34,7 @@ def require_tensors(named: dict[str, typing.Any], like: str) -> None:
 
 
 def require_one_type(named: dict[str, torch.Tensor]) -> None:
-    """All have that of x, which is a floating-point one."""
+    """Raises Error unless all have the type of x and it is a floating-point type."""
     for name, tensor in named.items():
         if tensor.dtype != named["x"].dtype or not tensor.is_floating_point():
             raise Error(
@@ -44,7 +45,7 @@ def require_one_type(named: dict[str, torch.Tensor]) -> None:
 def require_alike(
     of_ranks: list[dict[str, typing.Any]], code: str, text: typing.Callable[[typing.Any], str] = str
 ) -> None:
-    """All ranks have the same facts. Raises Error naming the first that one has otherwise."""
+    """Raises Error unless all ranks have the same facts, naming the first that differs from rank 0's."""
     for rank, facts in enumerate(of_ranks):
         for name, value in facts.items():
             first = of_ranks[0].get(name)

@@ -1,4 +1,4 @@
-"""mc2's own GPU backend under PyTorch: one process per GPU, its kernels and copies on the caller's stream."""
+"""mc2's own GPU backend under PyTorch: one process per GPU, with kernels and copies on the caller's stream."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from ._problem import Experts, Problem
 if typing.TYPE_CHECKING:
     from .._executor import Communicator, Prepared
 
-_ALIGNMENT_BYTES = 256  # PyTorch's allocator gives this; views into a tensor may not
-EAGER_HOST_US = 50.0  # of a call that is not captured, docs/python.md
+_ALIGNMENT_BYTES = 256  # tensors from PyTorch's allocator have this alignment; views into a tensor may not
+EAGER_HOST_US = 50.0  # host time of a call that is not captured (docs/python.md)
 _TUNING_SAMPLE_COUNT = 9
 _LEAST_RANKS, _MOST_RANKS = 2, 8
 _SUMS = ("matmul_all_reduce", "matmul_reduce_scatter", "grouped_matmul_reduce_scatter", "grouped_matmul_all_reduce")
 
-_worlds: dict[str, Communicator | Exception] = {}  # or why there is none
-_tuned: dict[tuple[Problem, tuple[int, ...], str, str], Native] = {}  # with plain weights
-_in_graphs: set[typing.Any] = set()  # their memory stays as long as the program's graphs may be replayed
+_worlds: dict[str, Communicator | Exception] = {}  # by group name; the exception says why there is no communicator
+_tuned: dict[tuple[Problem, tuple[int, ...], str, str], Native] = {}  # tuned plans, ready for plain weights
+_in_graphs: set[typing.Any] = set()  # owners of memory that CUDA graphs use, kept because graphs may be replayed
 
 
 @functools.lru_cache(maxsize=None)
 def import_fault() -> str:
-    """Why this process has no executor; empty where it has one."""
+    """Why this process cannot load the executor; empty if it can."""
     try:
         from .. import _executor  # noqa: F401
     except ImportError as error:
@@ -44,7 +44,7 @@ def import_fault() -> str:
 
 @functools.lru_cache(maxsize=None)
 def _backend_fault(local_size: int) -> str:
-    """Why this process cannot open the backend, for so many ranks on this host; empty where it can."""
+    """Why this process cannot open the backend for local_size ranks on this host; empty if it can."""
     if import_fault():
         return import_fault()
     from .. import _executor
@@ -55,7 +55,7 @@ def _backend_fault(local_size: int) -> str:
 
 
 def fault(problem: Problem) -> str:
-    """Why this rank cannot run the backend; empty where it can."""
+    """Why this rank cannot run the backend; empty if it can."""
     group, device = problem.group, problem.device
     if device.type != "cuda" or group.backend != "nccl":
         return f"{device} and {group.backend} are not a GPU and nccl"
@@ -73,15 +73,15 @@ def fault(problem: Problem) -> str:
 
 
 def common_fault(ranks: list[tuple[tuple[int, str], str, str]]) -> str:
-    """The first reason why these ranks cannot run the backend together, of each one's place, fault and layout of w; ""
-    if none."""
+    """The first reason why the ranks cannot run the backend together; "" if they can. ranks: each rank's place, fault
+    and layout of w."""
     misplaced = _hosts.placement_fault([place for place, *_ in ranks])
     return misplaced or first_fault([own or layout_fault(w_layout) for _, own, w_layout in ranks])
 
 
 def world(group: Group) -> Communicator:
-    """Opened when first needed; what could not be is not tried again. Collective. Raises Error or NativeError, on all
-    ranks."""
+    """The group's communicator. The first call opens it; if that fails, later calls raise the same exception.
+    Collective. Raises Error or NativeError, on all ranks."""
     if group.name not in _worlds:
         try:
             _worlds[group.name] = _open(group)
@@ -139,7 +139,7 @@ def aligned(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def shapes(problem: Problem) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Of a rank's x, of which bags have none, and y."""
+    """The shapes of a rank's x, which is empty for bags, and of its y."""
     share = problem.m // problem.group.size
     if problem.tables:
         return (0, problem.k), (share, problem.n * problem.group.size)
@@ -153,8 +153,8 @@ def shapes(problem: Problem) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def allocated_for_long(shapes: typing.Sequence[tuple[int, ...]], like: torch.Tensor) -> list[torch.Tensor]:
-    """In a thread of its own: torch.compile runs the first calls with the memory pool of its CUDA graphs, by thread,
-    and refuses what stays there."""
+    """Allocates tensors that outlive a call, in another thread. torch.compile makes the thread of the first calls
+    allocate from the memory pool of its CUDA graphs, and refuses tensors that stay there."""
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
         return list(executor.map(like.new_empty, shapes))
 
@@ -168,8 +168,8 @@ def _address(tensor: torch.Tensor | None) -> int:
 
 
 def enqueue(owner: typing.Any, prepared: Prepared, device: torch.device) -> None:
-    """On the caller's stream. What the caller frees afterwards is used again in the order of this stream, so after the
-    run. owner: of memory that graphs need."""
+    """Enqueues a run on the caller's stream. Memory that the caller frees afterwards is reused in the order of this
+    stream, so after the run. owner: the object whose memory a captured run needs."""
     is_captured = torch.cuda.is_current_stream_capturing()
     if is_captured:
         _in_graphs.add(owner)
@@ -177,10 +177,10 @@ def enqueue(owner: typing.Any, prepared: Prepared, device: torch.device) -> None
 
 
 class Native:
-    """A plan of one shape. x, w and y are the caller's wherever they lie, but for what other ranks reach at a fixed
-    address: that is copied to or from memory of its own."""
+    """A prepared plan of one shape. It works on the caller's x, w and y at any address. A matrix that other ranks
+    access must keep its address, so it is copied to or from this object's memory."""
 
-    _more: tuple[int, ...] = ()  # addresses behind those of matrices, as prepare_at() takes them
+    _more: tuple[int, ...] = ()  # further entries of prepare_at()'s addresses, after those of the matrices
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class Native:
         keeps_rows: bool = False,
         epilogue: Epilogue = _epilogue.NONE,
     ) -> None:
-        """Collective. epilogue: what carried() leaves of the calls'."""
+        """Collective. epilogue: the result of carried() for the calls' epilogue."""
         self._adds_bias = epilogue.bias is not None
         self._has_norm = epilogue.norm_weight is not None
         x_shape, self._y_shape = shapes(problem)
@@ -225,7 +225,8 @@ class Native:
         rows: torch.Tensor | None = None,
         epilogue: Epilogue = _epilogue.NONE,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """rows [m, k]: where the gathered x goes, given if and only if the plan was prepared to keep it."""
+        """Enqueues a run and returns y and the normalised rows. rows [m, k] gets the gathered x; it is given if and
+        only if the plan was prepared with keeps_rows."""
         x, w = aligned(x), aligned(w.transpose(-2, -1) if self._is_transposed else w)
         if self._reaches_x:
             x = self._x.copy_(x)
@@ -236,14 +237,14 @@ class Native:
         addresses = (*map(_address, (x, w, y, rows, bias, residual, weight, normed)), *self._more)
         if addresses != self._bound:
             self._prepared.rebind(addresses, (self._x, self._y))
-            self._bound, self._rows = addresses, None  # peers do not reach rows
+            self._bound, self._rows = addresses, None  # own rows are not needed: peers do not access rows
         enqueue(self, self._prepared, x.device)
         y = y.clone() if self._reaches_y else y
         return (y if epilogue.bias is None or self._adds_bias else y.add_(epilogue.bias)), normed
 
 
 def bags_at(bags: Bags, tables: torch.Tensor, y: torch.Tensor) -> tuple[int, ...]:
-    """As prepare_at() takes them."""
+    """The addresses of bags, tables and y in the order that prepare_at() takes."""
     return (
         0,
         tables.data_ptr(),
@@ -262,19 +263,20 @@ def bags_at(bags: Bags, tables: torch.Tensor, y: torch.Tensor) -> tuple[int, ...
 
 
 class NativeBags(Native):
-    """embedding_all_to_all's, for any bags. What names a row that there is not is NaN, and fails the next call."""
+    """A prepared plan of embedding_all_to_all, for any bags. A bag that names a row which does not exist makes the
+    result NaN and the next call fail."""
 
     def __init__(
         self, problem: Problem, blocks: list[int], variant: Variant, schedule: str, tables: torch.Tensor
     ) -> None:
         """Collective."""
         self._y_shape = shapes(problem)[1]
-        (self._y,) = allocated_for_long([self._y_shape], tables)  # nothing else is kept: runs have memory of their own
+        (self._y,) = allocated_for_long([self._y_shape], tables)  # bags and tables stay the caller's
         empty = torch.zeros(tables.shape[0] * problem.m + 1, dtype=torch.int64, device=tables.device)
-        torch.cuda.current_stream(tables.device).synchronize()  # preparing reads what was just written
+        torch.cuda.current_stream(tables.device).synchronize()  # preparing reads the tensors written above
         bags = Bags(empty[:0], empty, typing.cast(Tables, problem.tables).pooling)
         self._bound = bags_at(bags, tables, self._y)
-        # The operator's k is the same on all ranks, whatever bags they have, and makes no difference here.
+        # k must be the same on all ranks, whose bags differ. It makes no difference to a prepared plan, so it is 1.
         self._prepared = world(problem.group).prepare_at(
             problem._replace(k=1).op(), blocks, variant, self._bound, (self._y,), False, False, schedule
         )
@@ -287,7 +289,7 @@ class NativeBags(Native):
         rows: torch.Tensor | None = None,
         epilogue: Epilogue = _epilogue.NONE,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """x: Bags; w: tables."""
+        """x is Bags, w the tables."""
         y = self._y if self._reaches_y else w.new_empty(self._y_shape)
         addresses = bags_at(x, w, y)
         if addresses != self._bound:
@@ -298,13 +300,13 @@ class NativeBags(Native):
 
 
 def choices_at(experts: torch.Tensor, weights: torch.Tensor | None) -> tuple[int, ...]:
-    """As prepare_at() takes them, behind the addresses of an epilogue's matrices."""
+    """The addresses of choices that prepare_at() takes after those of an epilogue's matrices."""
     return (0, experts.data_ptr(), _address(weights), experts.element_size())
 
 
 class NativeChosen(Native):
-    """Of kinds whose rows choose experts: x is Rows. Choices are copied to memory of its own, whatever their type. An
-    expert that there is not makes NaN, and fails the next call."""
+    """A prepared plan of a kind whose rows choose experts; x is Rows. Choices of any integer type are copied to this
+    object's memory. An expert number that does not exist makes the result NaN and the next call fail."""
 
     def __init__(
         self,
@@ -321,7 +323,7 @@ class NativeChosen(Native):
         self._weights = allocated_for_long([shape], w.new_empty(0, dtype=torch.float32))[0].zero_()
         has_weights = problem.kind != "all_gather_grouped_matmul"
         self._more = choices_at(self._experts, self._weights if has_weights else None)
-        torch.cuda.current_stream(w.device).synchronize()  # preparing reads what was just written
+        torch.cuda.current_stream(w.device).synchronize()  # preparing reads the tensors written above
         super().__init__(problem, blocks, variant, schedule, w, False, epilogue)
 
     def __call__(
@@ -338,9 +340,9 @@ class NativeChosen(Native):
 
 
 def carried(kind: str, epilogue: Epilogue) -> Epilogue:
-    """What the backend does of it; else bias is added behind. Where products travel the backend's bias is the sender's.
-    To a sum it would add a bias alone by one more kernel, too, for which a plan with memory of its own would have to be
-    prepared.
+    """The part of an epilogue that the backend does; a bias that is left out is added afterwards. It is left out in
+    matmul_all_to_all, where the backend would add the sender's bias. It is also left out of a sum if there is nothing
+    else to add: the backend would need a further kernel, too, and a further prepared plan with its memory.
     """
     if epilogue is _epilogue.NONE or epilogue.bias is None:
         return epilogue
@@ -360,7 +362,7 @@ def ready(
     keeps_rows: bool,
     epilogue: Epilogue,
 ) -> Native:
-    """A plan, ready to run with weights that lie as w does. Collective. Raises Error or NativeError, on all ranks."""
+    """The prepared plan for weights in the layout of w. Collective. Raises Error or NativeError, on all ranks."""
     tuned = (
         _tuned.get((problem, tuple(blocks), variant, schedule))
         if are_all_plain and not keeps_rows and epilogue.name == "none"
@@ -386,7 +388,7 @@ def _native(
 
 
 class _RankSteps(_together.Steps):
-    """This rank's part of the operator on mc2's own backend. Its times are the slowest rank's on all of them."""
+    """This rank's part of the operator on mc2's own backend. All ranks get the slowest rank's times."""
 
     def __init__(self, world: Communicator, calls: typing.Any) -> None:
         self.op, self.fingerprint = calls.op, world.fingerprint
@@ -433,7 +435,7 @@ class _RankSteps(_together.Steps):
 
 
 class Found(typing.NamedTuple):
-    """The best plan on the backend, ready to run; and how rank 0 keeps what was found with it."""
+    """The best plan on the backend, ready to run, and the function by which rank 0 keeps the tuner's findings."""
 
     plan: Plan
     call: typing.Callable[[], torch.Tensor]
@@ -441,7 +443,7 @@ class Found(typing.NamedTuple):
 
 
 def tune(calls: typing.Any, race_rounds: int) -> Found | None:
-    """Profiles, plans and races on the backend; None where it cannot run. Collective."""
+    """Profiles, plans and races on the backend; None if the backend cannot run. Collective."""
     problem: Problem = calls.problem
     if problem.device.type != "cuda" or problem.group.backend != "nccl":
         return None
@@ -459,7 +461,7 @@ def tune(calls: typing.Any, race_rounds: int) -> Found | None:
 
 
 def prepare_tuned(problem: Problem, plan: Plan, w: torch.Tensor) -> Native:
-    """Stays ready for calls with plain weights. Collective."""
+    """Prepares a tuned plan, which stays ready for calls with plain weights. Collective."""
     native = _native(problem, plan.blocks, plan.variant, plan.schedule, w)
     _tuned[_key(problem, plan)] = native
     return native
@@ -470,7 +472,8 @@ def _key(problem: Problem, plan: Plan) -> tuple[Problem, tuple[int, ...], str, s
 
 
 def release_others(problem: Problem, plans: list[Plan]) -> None:
-    """Of those that were prepared for the problem, all but these: their memory is as large as the operands."""
+    """Frees all tuned plans that were prepared for the problem, except for `plans`: each has memory as large as the
+    operands."""
     wanted = [_key(problem, plan) for plan in plans]
     for key in [key for key in _tuned if key[0] == problem and key not in wanted]:
         del _tuned[key]

@@ -30,7 +30,7 @@ class NativeExperts:
     """A dispatch or combine on the GPU. The GPU reads the counts, which may be anything up to m / ranks rows for a pair
     of ranks, and one kernel multiplies all experts. Rows are in this object's memory, where other ranks reach them."""
 
-    _CTAS = 16  # SMs for the exchange; the matmul has the other SMs
+    _CTAS = 16  # CTAs of the exchange, one on each of as many SMs; the matmul has the other SMs
     _BLOCKS = {"all_to_all_matmul": 1, "matmul_all_to_all": 4}  # the rank's own rows hide an exchange that comes first
     FEW_ROWS = 256  # up to so many rows of an expert, reading its weights takes most of the time
 
@@ -188,23 +188,23 @@ def _new_experts(problem: Problem, experts: int, half: Half, takes_transposed: b
     made, own = None, ""
     try:
         made = NativeExperts(problem, experts, half.w, takes_transposed)
-    except torch.cuda.OutOfMemoryError as error:  # the others would wait
+    except torch.cuda.OutOfMemoryError as error:  # not raised here: the other ranks wait below
         own = str(error).splitlines()[0]
     fault = first_fault(gathered(problem.group, own))
     try:
         if made is not None and not fault:
             made.prepare(half)
             return made
-    except (Error, NativeError) as error:  # what one rank is refused, all are
+    except (Error, NativeError) as error:  # raised on all ranks, if on one
         fault = str(error)
     _settings.warn("native", f"{problem.text()} of {experts} experts runs by PyTorch's calls: {fault}")
     return None
 
 
 def layer_of(group: Group, x: torch.Tensor, up: Half, down: Half, max_rows: int) -> NativeLayer | None:
-    """For up to max_rows rows from one rank for another; None where mc2's own backend has none. Collective on the first
-    call with such operands, which are to be the same on all ranks in later calls, too. Raises Error on all ranks where
-    they differ."""
+    """The layer for up to max_rows rows from one rank for another; None if mc2's own backend does not run it. The first
+    call with such operands is collective and raises Error on all ranks if their shapes or types differ. They must not
+    differ in later calls either."""
     if not x.is_cuda or group.size == 1:
         return None
     facts: dict[str, typing.Any] = {"x": x.dtype, "max_rows": max_rows}
@@ -235,8 +235,8 @@ def _new_layer(group: Group, x: torch.Tensor, halves: tuple[Half, Half], max_row
 
 
 def problem_of(kind: str, group: Group, x: torch.Tensor, experts: int, k: int, n: int, rows: int) -> Problem | None:
-    """For up to `rows` rows from one rank for another; None where mc2's own backend has no such experts. Collective on
-    the first call with a group."""
+    """The problem for up to `rows` rows from one rank for another; None if mc2's own backend cannot run such experts.
+    The first call with a group is collective."""
 
     if not x.is_cuda or group.size == 1 or x.dtype not in (torch.bfloat16, torch.float16):
         return None

@@ -1,5 +1,4 @@
-"""The operators as PyTorch knows them: registered with fake implementations and gradients, so that torch.compile traces
-them."""
+"""Registers the operators with PyTorch, with fake implementations and gradients, so that torch.compile traces them."""
 
 from __future__ import annotations
 
@@ -23,12 +22,12 @@ class _HasSize(typing.Protocol):
 
 
 def _rows(kind: str, group: _HasSize, m: int) -> int:
-    """Rows of the product that x with m rows leads to."""
+    """Number of rows of the product if x has m rows."""
     return m * group.size if kind == "all_gather_matmul" else m
 
 
 def result_rows(kind: str, group: _HasSize, m: int) -> int:
-    """Rows of the result of x with m rows."""
+    """Number of rows of the result if x has m rows."""
     return m // group.size if kind == "matmul_reduce_scatter" else _rows(kind, group, m)
 
 
@@ -36,14 +35,14 @@ _Added = typing.Optional[torch.Tensor]
 
 
 def run(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue) -> torch.Tensor:
-    """The kind on matrices, past PyTorch's dispatcher."""
+    """Runs the kind on matrices, without PyTorch's dispatcher."""
     return _plans.execute(kind, group, x, w, _rows(kind, group, x.shape[0]), epilogue)[0]
 
 
 def run_with_norm(
     kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """A kind that sums, and the normalised rows."""
+    """Runs a kind that sums, and returns its result and the normalised rows."""
     y, normed = _plans.execute(kind, group, x, w, x.shape[0], epilogue)
     return y, typing.cast(torch.Tensor, normed)
 
@@ -84,7 +83,7 @@ def _fake_norm(kind: str) -> typing.Callable[..., tuple[torch.Tensor, torch.Tens
 
 
 def run_with_rows(group: Group, x: torch.Tensor, w: torch.Tensor, bias: _Added) -> tuple[torch.Tensor, torch.Tensor]:
-    """all_gather_matmul, and what was gathered."""
+    """Runs all_gather_matmul, and returns its result and the gathered rows."""
     return _plans.execute_with_rows(group, x, w, _epilogue.added(bias, None))
 
 
@@ -103,7 +102,7 @@ def _fake_matmul(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, gr
     return x.new_empty((x.shape[0], w.shape[1]))
 
 
-# The collectives alone, for gradients.
+# Collectives without a matmul, which gradients need.
 def _alone(
     run: typing.Callable[[Group, torch.Tensor], torch.Tensor]
 ) -> typing.Callable[[torch.Tensor, str], torch.Tensor]:
@@ -118,8 +117,9 @@ def _same(x: torch.Tensor, group_name: str) -> torch.Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-# Gradients of y = collective(x @ w) and y = collective(x) @ w by those of y, as far as they are needed. The gradient of
-# an all-reduced result is taken as the same on all ranks, as in Megatron-LM's pair g: identity backwards.
+# Gradients of x and w for y = collective(x @ w) and y = collective(x) @ w, from the gradient of y; only those that are
+# needed. The gradient of an all-reduced result is assumed to be the same on all ranks, as in Megatron-LM's operator g,
+# whose backward pass is the identity.
 _Needs = typing.Sequence[bool]
 
 
@@ -146,13 +146,14 @@ def _of_all_to_all_matmul(x: torch.Tensor, w: torch.Tensor, grad: torch.Tensor, 
 
 
 def _of_replicated(x: torch.Tensor, w: torch.Tensor, grad: torch.Tensor, name: str, needs: _Needs) -> _Gradients:
-    """x is the same on all ranks (Megatron-LM's f): its gradient is the sum of theirs."""
+    """x is the same on all ranks, so its gradient is summed over the ranks, as in Megatron-LM's operator f."""
     grad_x = torch.ops.mc2.matmul_all_reduce(grad, w.t(), None, name) if needs[0] else None
     return grad_x, x.t() @ grad if needs[1] else None
 
 
 def _of_columns(op: str, own: torch.Tensor, name: str) -> torch.Tensor:
-    """Of a bias or the norm's weight: a reduce-scatter's ranks have the same one, each on rows of its own."""
+    """The gradient of a bias or a norm's weight. In a reduce-scatter all ranks add the same bias, each to its own rows,
+    so the ranks' gradients are summed."""
     return torch.ops.mc2.all_reduce(own, name) if op == "matmul_reduce_scatter" else own
 
 
@@ -167,7 +168,7 @@ def _register_gradient(op: str, gradient: typing.Callable[..., _Gradients]) -> N
         needs = ctx.needs_input_grad
         grad_x, grad_w = gradient(x, w, grad, ctx.group_name, needs)
         of_bias = _of_columns(op, grad.sum(0), ctx.group_name) if needs[2] else None
-        of_residual = [grad if needed else None for needed in needs[4:]]  # one where it was given
+        of_residual = [grad if needed else None for needed in needs[4:]]  # empty if no residual was given
         return grad_x, grad_w, of_bias, None, *of_residual
 
     register_autograd(op, set_up, backward)
@@ -209,7 +210,7 @@ def _below_autograd() -> typing.Iterator[None]:
         with guard:
             yield
         return
-    try:  # PyTorch 1.13: for as long as the object lives
+    try:  # in PyTorch 1.13 the guard is no context manager and holds as long as it lives
         yield
     finally:
         del guard

@@ -1,5 +1,5 @@
-"""How the blocks of each kind pass the two lanes: matmuls on the caller's stream, collectives on the process
-group's."""
+"""How the blocks of each kind pass through the two lanes: matmuls run on the caller's stream, collectives on the
+process group's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._groups import Group
 
 
 def _is_native(group: Group, tensor: torch.Tensor) -> bool:
-    """Whether the backend has the collectives on whole tensors (NCCL); gloo has them on lists only, or not at all."""
+    """Whether the backend has collectives on whole tensors, as NCCL does. gloo has only those on lists, or none."""
     return tensor.is_cuda and group.backend != "gloo"
 
 
@@ -27,7 +27,7 @@ def _all_to_all(group: Group, out: torch.Tensor, given: torch.Tensor, is_async: 
 
 
 def _all_gather(group: Group, out: torch.Tensor, given: torch.Tensor, is_async: bool = True) -> typing.Any:
-    """out [ranks, ...] of given [...]."""
+    """Gathers `given` [...] of all ranks into `out` [ranks, ...]."""
     if _is_native(group, given):
         return dist.all_gather_into_tensor(out, given, group=group.handle, async_op=is_async)
     if out.is_inference():
@@ -37,7 +37,7 @@ def _all_gather(group: Group, out: torch.Tensor, given: torch.Tensor, is_async: 
 
 
 class _CopiedGather:
-    """Into a tensor of inference mode, which gloo's threads must not write."""
+    """A gather into a tensor of inference mode. gloo's threads must not write such a tensor, so it is copied."""
 
     def __init__(self, group: Group, out: torch.Tensor, given: torch.Tensor) -> None:
         self._out = out
@@ -51,7 +51,8 @@ class _CopiedGather:
 
 
 class _SummedExchange:
-    """Reduce-scatter for backends without one (gloo): an exchange of the same bytes, then sums in rank order."""
+    """Reduce-scatter for backends without one (gloo): exchanges as many bytes and sums them in the order of the
+    ranks."""
 
     def __init__(self, group: Group, out: torch.Tensor, given: torch.Tensor) -> None:
         self._out, self._received, self._given = out, torch.empty_like(given), given
@@ -63,7 +64,7 @@ class _SummedExchange:
 
 
 def _reduce_scatter(group: Group, out: torch.Tensor, given: torch.Tensor, is_async: bool = True) -> typing.Any:
-    """out [...] of given [ranks, ...]."""
+    """Sums `given` [ranks, ...] over the ranks and writes this rank's part to `out` [...]."""
     if _is_native(group, given):
         return dist.reduce_scatter_tensor(out, given, group=group.handle, async_op=is_async)
     exchange = _SummedExchange(group, out, given)
@@ -71,7 +72,7 @@ def _reduce_scatter(group: Group, out: torch.Tensor, given: torch.Tensor, is_asy
 
 
 def _multiply_shards(shards: torch.Tensor, w: torch.Tensor, out: torch.Tensor, is_batched: bool) -> None:
-    """out[q] = shards[q] @ w for each rank's rows [ranks, b, k]."""
+    """Computes out[q] = shards[q] @ w for every rank q; shards is [ranks, b, k]."""
     if is_batched and shards.shape[0] > 1:
         torch.bmm(shards, w.expand(shards.shape[0], *w.shape), out=out)
         return
@@ -79,7 +80,7 @@ def _multiply_shards(shards: torch.Tensor, w: torch.Tensor, out: torch.Tensor, i
         torch.mm(part, w, out=product)
 
 
-# Ranges that profilers show (NVTX), named as those of mc2's own backends.
+# NVTX ranges that profilers show, with the names that mc2's own backends use.
 _COMPUTE, _COMMUNICATE = "mc2 compute block", "mc2 communication block"
 _Step = typing.Callable[[int], typing.Any]
 
@@ -97,9 +98,9 @@ def _plain(name: str, step: _Step, i: int) -> typing.Any:
 
 
 class Pass:
-    """One run of a kind: x [m, k] (all_gather_matmul: a rank's shard) and w [k, n] in blocks of the cut axis.
+    """One run of a kind on x [m, k] (all_gather_matmul: a rank's shard) and w [k, n], in blocks of the cut axis.
 
-    compute(i) and communicate(i) may be called in any order that the kind allows; the pass keeps what they need alive.
+    compute(i) and communicate(i) may be called in any order that the kind allows. The pass keeps their tensors alive.
     """
 
     is_compute_first: typing.ClassVar[bool]
@@ -115,7 +116,7 @@ class Pass:
         is_batched: bool,
         rows: torch.Tensor | None = None,
     ) -> None:
-        """rows [m, k], of all_gather_matmul: where to leave what was gathered."""
+        """rows [m, k], all_gather_matmul only: gets the gathered rows."""
         self.group, self.x, self.w, self.is_batched, self.rows = group, x, w, is_batched, rows
         self.shape(blocks)
 
@@ -129,13 +130,13 @@ class Pass:
         raise NotImplementedError
 
     def finish(self, i: int) -> None:
-        """What is left to do once communicate(i) has ended."""
+        """Does the rest of block i after communicate(i) has ended."""
 
     def new(self, *shape: int) -> torch.Tensor:
         return torch.empty(shape, dtype=self.w.dtype, device=self.w.device)
 
     def shards(self, matrix: torch.Tensor, blocks: list[int]) -> typing.Sequence[torch.Tensor]:
-        """Blocks of every rank's rows: [ranks, b, columns] each, views."""
+        """Views of the blocks, which take b rows of every rank's shard: [ranks, b, columns] each."""
         return matrix.view(self.group.size, -1, matrix.shape[1]).split(blocks, 1)
 
     def run(self) -> torch.Tensor:
@@ -241,7 +242,7 @@ class AllGatherMatmul(_Arriving):
         self.y = self.new(self.x.shape[0] * self.group.size, self.w.shape[1])
         self._own, self._sent, self._c = self.x, self.x.split(blocks), self.shards(self.y, blocks)
         self._kept = self.shards(self.rows, blocks) if self.rows is not None else []
-        is_in_place = bool(self._kept) and not _is_native(self.group, self.x)  # lists of tensors may lie anywhere
+        is_in_place = bool(self._kept) and not _is_native(self.group, self.x)  # gloo gathers into any list of tensors
         self._arrived = (
             list(self._kept) if is_in_place else [self.new(self.group.size, b, self.x.shape[1]) for b in blocks]
         )
@@ -273,7 +274,7 @@ class AllToAllMatmul(_Arriving):
 
 
 class EmbeddingAllToAll(Pass):
-    """x: Bags; w: tables [count, rows, columns]."""
+    """x is Bags, w the tables [count, rows, columns]."""
 
     is_compute_first = True
 
@@ -297,7 +298,7 @@ class EmbeddingAllToAll(Pass):
 
 
 class AllGatherGroupedMatmul(Pass):
-    """x: _chosen.Rows; w: experts [count, k, n]."""
+    """x is _chosen.Rows, w the experts [count, k, n]."""
 
     is_compute_first = False
 
@@ -329,7 +330,7 @@ class AllGatherGroupedMatmul(Pass):
 
 
 class GroupedMatmulAllReduce(Pass):
-    """x: _chosen.Rows, a row for each choice; w: experts [count, k, n]."""
+    """x is _chosen.Rows with a row for each choice, w the experts [count, k, n]."""
 
     is_compute_first = True
 
@@ -347,7 +348,7 @@ class GroupedMatmulAllReduce(Pass):
 
 
 class GroupedMatmulReduceScatter(Pass):
-    """As GroupedMatmulAllReduce."""
+    """x and w are as in GroupedMatmulAllReduce."""
 
     is_compute_first = True
 
@@ -368,7 +369,7 @@ class GroupedMatmulReduceScatter(Pass):
 
 
 def _places(rows: _chosen.Rows) -> torch.Tensor:
-    """Of all choices, [m, top_k]."""
+    """The numbers of all choices, [m, top_k]: the row of x that belongs to each."""
     return torch.arange(rows.experts.numel(), device=rows.device).view(rows.experts.shape)
 
 
@@ -385,7 +386,8 @@ PASSES: dict[str, type[Pass]] = {
 }
 
 
-# Whole collectives are as a program calls them, which from PyTorch 2.8 on needs no other stream.
+# The collectives below are not asynchronous, as a program calls them. From PyTorch 2.8 on they then use the caller's
+# stream.
 
 
 def all_reduce(group: Group, x: torch.Tensor) -> torch.Tensor:
@@ -395,7 +397,7 @@ def all_reduce(group: Group, x: torch.Tensor) -> torch.Tensor:
 
 
 def all_gather(group: Group, x: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
-    """Every rank's rows, one below the other; in `rows` if it is given."""
+    """Every rank's rows, one rank below the other; written to `rows` if it is given."""
     y = x.new_empty((group.size * x.shape[0], *x.shape[1:])) if rows is None else rows
     _all_gather(group, y.view(group.size, *x.shape), x.contiguous(), False)
     return y
@@ -415,17 +417,18 @@ def all_to_all(group: Group, x: torch.Tensor) -> torch.Tensor:
 
 
 def by_sample(group: Group, features: torch.Tensor) -> torch.Tensor:
-    """Of all samples by the rank's tables [m, n]: of the rank's samples by all ranks' tables [m / ranks, ranks n]."""
+    """Exchanges the features of all samples from this rank's tables, [m, n], for those of this rank's samples from all
+    ranks' tables, [m / ranks, ranks n]."""
     received = all_to_all(group, features) if group.size > 1 else features
     parts = received.view(group.size, -1, features.shape[1]).transpose(0, 1)
-    # No view: what autograd gives as one must stay.
+    # Not a view: the result of an autograd function that is a view must not be changed in place.
     y = features.new_empty((parts.shape[0], group.size * features.shape[1]))
     y.view(parts.shape).copy_(parts)
     return y
 
 
 def by_table_rank(group: Group, features: torch.Tensor) -> torch.Tensor:
-    """by_sample()'s inverse, and so its gradient."""
+    """The inverse of by_sample(), which is also its gradient."""
     given = features.view(len(features), group.size, -1).transpose(0, 1).flatten(0, 1)
     return all_to_all(group, given) if group.size > 1 else given
 
@@ -433,7 +436,7 @@ def by_table_rank(group: Group, features: torch.Tensor) -> torch.Tensor:
 def unfused(
     kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, rows: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """What a program without mc2 does. rows [m, k], of all_gather_matmul: where to leave what was gathered."""
+    """Runs the kind as a program without mc2 does. rows [m, k], all_gather_matmul only: gets the gathered rows."""
     if kind == "embedding_all_to_all":
         pooled = _bags.all_at_once(typing.cast(_bags.Bags, x), w).of(w).view(w.shape[0], -1, w.shape[2])
         return by_sample(group, pooled.transpose(0, 1).flatten(1))

@@ -1,4 +1,4 @@
-"""What a call is about, by which plans, models and prepared runs are told apart."""
+"""The description of a call by which plans, models and prepared runs are found."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
 
 class Experts(typing.NamedTuple):
-    """What rows choose among: mc2.ChosenExperts as ranks tell one another."""
+    """mc2.ChosenExperts as a tuple, which ranks can exchange as JSON."""
 
     expert_count: int
     top_k: int
 
 
 class Problem(typing.NamedTuple):
-    """What a call is about; every rank of a group has the same ones in the same order."""
+    """The shape, type, group and device of a call. The ranks of a group make calls with equal problems in the same
+    order; k may differ where it is a rank's share."""
 
     kind: str
     group: Group
@@ -32,10 +33,10 @@ class Problem(typing.NamedTuple):
     n: int
     k: int
     tables: Tables | None = None
-    experts: Experts | None = None  # of kinds whose rows choose some
+    experts: Experts | None = None  # only kinds whose rows choose experts
 
     def op(self, epilogue: str = "none") -> OpSpec:
-        """Plans are those of the operator without an epilogue."""
+        """The operator. Plans are made for the one without an epilogue, which is the default."""
         return OpSpec(
             self.kind,
             m=self.m,
@@ -65,7 +66,7 @@ class Problem(typing.NamedTuple):
         return f"{self.kind} m={self.m} n={self.n} k={self.k}{tables}{experts} {self.dtype} x{self.group.size}"
 
     def exchange_device(self) -> torch.device:
-        """Where tensors lie that ranks exchange: gloo takes those of the CPU only."""
+        """The device of small tensors that ranks exchange: gloo takes tensors of the CPU only."""
         return self.device if self.group.backend != "gloo" else torch.device("cpu")
 
     def fingerprint(self, calls: Calls = EAGER) -> _core.Fingerprint:

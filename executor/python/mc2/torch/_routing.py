@@ -1,4 +1,4 @@
-"""Which rows go to which experts: the counts of all ranks, and the places that come of them."""
+"""Which rows go to which experts: the counts of all ranks, and the positions of rows that follow from them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from ._groups import Group
 
 
 class Routing:
-    """How many rows every rank has for each expert of every rank, agreed on by all ranks, and where this rank's lie.
+    """How many rows every rank has for each expert of every rank, the same on all ranks, and where this rank's rows
+    lie.
 
-    On the token's rank rows are packed by expert, in the order of the experts of all ranks. On the expert's rank they
-    are packed by its own experts, and those of one expert by the rank that they are from (docs/operators.md).
+    On the token's rank rows are sorted by expert, in the order of the experts of all ranks. On the expert's rank they
+    are sorted by the rank's own experts and, within an expert, by the rank that sent them (docs/operators.md).
     """
 
     def __init__(
         self, group: Group, counts: torch.Tensor, on_device: torch.Tensor, has_gradients: bool, is_transposed: bool
     ) -> None:
-        """counts [from, to, expert of to], on the host and on the device; has_gradients: some rank routes with
-        gradients enabled; is_transposed: all ranks' w are. Raises Error for negative counts."""
+        """counts [from, to, expert of to] is on the host; on_device holds the same numbers on the device.
+        has_gradients: some rank routes with gradients enabled. is_transposed: w has the transposed layout on all ranks.
+        Raises Error for negative counts."""
         _require_counts(counts)
         own = group.rank
         self.group, self.experts, self.has_gradients, self.is_transposed = (
@@ -44,7 +46,7 @@ class Routing:
 
     @property
     def order(self) -> torch.Tensor:
-        """Of the rows as the ranks send them, by expert."""
+        """The received rows sorted by expert, as indices into the order in which the ranks send them."""
         if self._order is None:
             experts = torch.arange(self.experts, device=self.received_counts.device).repeat(self.group.size)
             expert_of = torch.repeat_interleave(
@@ -54,7 +56,8 @@ class Routing:
         return self._order
 
     def block(self, first: int, end: int) -> Block:
-        """Rows [first, end) of every pair, as far as the pair has them; the rank's own are not exchanged."""
+        """The block of rows [first, end) of every pair of ranks; a pair may have fewer. The rank's own rows are not
+        exchanged."""
         own = self.group.rank
         sent = [0 if q == own else _clipped(count, first, end) for q, count in enumerate(self.sent)]
         received = [0 if p == own else _clipped(count, first, end) for p, count in enumerate(self.received)]
@@ -64,18 +67,18 @@ class Routing:
         return Block(sent, received, starts, self._by_expert(rows, others, first, end))
 
     def own(self) -> Rows:
-        """The rows that are here already."""
+        """The rows that this rank has for its own experts."""
         own = self.group.rank
         return self._by_expert(self._places_of(own), [own], 0, self.received[own])
 
     def own_slice(self) -> slice:
-        """Of the rows on the token's rank."""
+        """Where the rows for this rank's own experts lie among the rows on the token's rank."""
         first = self._offset(self.sent, self.group.rank)
         return slice(first, first + self.sent[self.group.rank])
 
     @property
     def places(self) -> torch.Tensor:
-        """Of the rows as the ranks send them, where each lies by expert."""
+        """For each row in the order in which the ranks send them: its position in the order by expert."""
         if self._places is None:
             self._places = inverse(self.order)
         return self._places
@@ -85,7 +88,8 @@ class Routing:
         return self.places[first : first + self.received[rank]]
 
     def _by_expert(self, places: torch.Tensor, ranks: list[int], first: int, end: int) -> Rows:
-        """Of rows [first, end) of these ranks, which lie at these places."""
+        """Rows [first, end) from each of these ranks, sorted by expert. places: their positions in the order by
+        expert."""
         counts = [0] * self.experts
         for rank in ranks:
             start = 0
@@ -101,22 +105,22 @@ class Routing:
 
 
 class Rows(typing.NamedTuple):
-    """Rows on the expert's rank, by expert."""
+    """Some of the rows on the expert's rank, sorted by expert."""
 
-    at: torch.Tensor  # their places there, ascending
-    order: torch.Tensor  # which of the rows that were given each is
-    counts: list[int]  # of each expert
+    at: torch.Tensor  # their positions among all rows by expert, ascending
+    order: torch.Tensor  # their indices in the order of arrival
+    counts: list[int]  # number of rows of each expert
 
 
 class Block(typing.NamedTuple):
-    sent: list[int]  # rows for each rank
-    received: list[int]
-    first_rows: list[int]  # where those for each rank start, on the token's rank
+    sent: list[int]  # number of rows to each rank
+    received: list[int]  # number of rows from each rank
+    first_rows: list[int]  # where the rows to each rank start, on the token's rank
     rows: Rows
 
 
 def inverse(order: torch.Tensor) -> torch.Tensor:
-    """Where each number stands in order, a permutation."""
+    """The inverse of a permutation: the position of each number in `order`."""
     return torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
 
 
@@ -125,7 +129,7 @@ def _clipped(count: int, first: int, end: int) -> int:
 
 
 def rounded(rows: int) -> int:
-    """Up, to one of eight values between powers of two, so that few plans serve all steps."""
+    """Rounds up to one of eight values between powers of two, so that few plans serve all steps."""
     step = max(1, 2 ** (max(rows, 1).bit_length() - 4))
     return -(-max(rows, 1) // step) * step
 

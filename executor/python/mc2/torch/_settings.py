@@ -1,4 +1,4 @@
-"""What the environment says to a program that mc2 works in; read when mc2.torch is imported."""
+"""Settings from environment variables, which are read when mc2.torch is imported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _warned: set[str] = set()
 
 @dataclasses.dataclass
 class Settings:
-    """What MC2_STORE, MC2_SERVER with its token and certificates, MC2_DISABLE and MC2_TRANSFER say."""
+    """The values of MC2_STORE, MC2_SERVER, MC2_SERVER_TOKEN, MC2_SERVER_CA, MC2_DISABLE and MC2_TRANSFER."""
 
     store: str = ""
     server: str = ""
@@ -59,7 +59,7 @@ settings = Settings.of_environment()
 
 
 def warn(about: str, message: str) -> None:
-    """Once per process and cause; the log has the others."""
+    """Warns once per process and cause `about`; repetitions go to the log."""
     if about in _warned:
         log.info("%s", message)
         return
@@ -68,5 +68,5 @@ def warn(about: str, message: str) -> None:
 
 
 def forget() -> None:
-    """What was warned of."""
+    """Forgets which causes have been warned of."""
     _warned.clear()
