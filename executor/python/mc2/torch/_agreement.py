@@ -1,8 +1,8 @@
-"""One verdict for all ranks of a group on the graph that each of them compiles.
+"""Agreement of a group's ranks on a graph that each of them compiles: all get the same verdicts.
 
-Ranks compile at their own pace, and may not compile at all. So they meet in the group's key-value store, not in a
-collective: each leaves its offers under the graph's key; the first that has seen all of them, or has waited too long,
-leaves the verdicts.
+Ranks compile at their own pace, and may not compile a graph at all. So they meet in the group's key-value store and not
+in a collective. Each rank leaves its offers under the graph's key. The first rank that has seen all offers, or has
+waited too long, leaves the verdicts.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from ._groups import Group
 _POLL_S = 0.01
 _counts: dict[
     tuple[str, str], int
-] = {}  # graphs of a signature so far; never forgotten, as the store forgets nothing either
-_last: dict[tuple[str, str], list[Verdict]] = {}  # of these signatures
+] = {}  # number of graphs so far, by group and signature; never reset, because the store keeps its keys, too
+_last: dict[tuple[str, str], list[Verdict]] = {}  # the last verdicts, by group and signature
 
 
 class Offer(typing.NamedTuple):
-    """What a rank says of one collective."""
+    """A rank's statement about one collective. The fields from `wish` on count on rank 0 only."""
 
-    fault: str  # why it cannot be replaced, on any rank's word; empty: it can
-    call: list[typing.Any] = []  # what all ranks must have in common to replace it
+    fault: str  # why this rank cannot replace it, so that no rank does; empty: it can
+    call: list[typing.Any] = []  # facts that must be equal on all ranks for it to be replaced
     wish: str = ""  # why rank 0 would not replace it; empty: it would
-    detail: str = ""  # of what rank 0 would put there
+    detail: str = ""  # the cut that it would run with
     gain_us: float = 0
     is_untuned: bool = False
-    estimate: list[float] | None = None  # of rank 0: what it takes alone, and its part that no size shortens, in us
+    estimate: list[float] | None = None  # its time alone, and the part of it that does not depend on its size, in us
 
 
 class Verdict(typing.NamedTuple):
     is_fused: bool
-    reason: str  # why not, or what is put there
+    reason: str  # the cut that it runs with, or why it is not fused
     gain_us: float = 0
     is_untuned: bool = False
     estimate: list[float] | None = None
 
 
 class Meeting:
-    """Of the ranks whose graphs have the same collectives on a group, in the same order."""
+    """The meeting of ranks whose graphs have the same collectives on a group, in the same order."""
 
     def __init__(self, group: Group, signature: typing.Sequence[str], offers: list[Offer]) -> None:
         """Leaves this rank's offers, one for each collective, and waits for nobody."""
@@ -61,8 +61,8 @@ class Meeting:
         self._store.set(self._keys[group.rank], json.dumps(offers))
 
     def verdicts(self, wait_s: float) -> list[Verdict]:
-        """One for each collective, the same on all ranks. If ranks do not come within wait_s, it is what this graph was
-        judged the last time, as they run that, or else to leave everything."""
+        """A verdict for each collective, the same on all ranks. If a rank does not come within wait_s, the last
+        verdicts on this graph hold, because the missing ranks still run by them; without any, nothing is fused."""
         if self._is_alone:
             return _judged([self._offers])
         end = time.monotonic() + wait_s

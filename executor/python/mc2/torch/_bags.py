@@ -1,4 +1,4 @@
-"""Bags of embedding rows: pooled by PyTorch's own operator, and their gradient."""
+"""Bags of embedding rows: pooling by PyTorch's own operator, and the gradient."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import torch
 from ..errors import Error
 
 MEAN = "mean"
-_MODES = {"sum": 0, MEAN: 1}  # PyTorch's numbers
+_MODES = {"sum": 0, MEAN: 1}  # PyTorch's numbers of the modes
 POOLINGS = tuple(_MODES)
 _HALVES = (torch.float16, torch.bfloat16)
 
 
 class Tables(typing.NamedTuple):
-    """What every rank holds: as mc2.EmbeddingTables, but equal where its fields are."""
+    """The tables that every rank holds: mc2.EmbeddingTables as a tuple, which ranks can exchange as JSON."""
 
     table_count: int
-    row_count: int  # of a table
+    row_count: int  # rows of each table
     pooling: str
 
 
 class Bags(typing.NamedTuple):
-    """Rows of tables [count, rows, columns]: those of table t for sample i are indices[offsets[t m + i]] up to and
-    without indices[offsets[t m + i + 1]]."""
+    """Rows of tables [count, rows, columns]. The bag of table t and sample i has the rows indices[offsets[t m + i]],
+    ..., indices[offsets[t m + i + 1] - 1]."""
 
     indices: torch.Tensor
     offsets: torch.Tensor  # [tables m + 1]
@@ -36,7 +36,7 @@ class Bags(typing.NamedTuple):
 
     @property
     def mean_length(self) -> int:
-        """Rows of a bag, rounded; at least 1."""
+        """The average number of rows of a bag, rounded; at least 1."""
         return max(1, round(len(self.indices) / max(1, len(self.offsets) - 1)))
 
     def contiguous(self) -> Bags:
@@ -44,15 +44,16 @@ class Bags(typing.NamedTuple):
 
 
 class Pooling:
-    """Bags that are pooled one after the other: `rows` of the tables laid out as one, and where each bag starts."""
+    """Bags in an order of their own. `rows` counts the rows of all tables, one table below the other; offsets say where
+    each bag starts in `rows`."""
 
     def __init__(self, rows: torch.Tensor, offsets: torch.Tensor, pooling: str) -> None:
         self._rows, self._offsets, self._pooling = rows, offsets, pooling
 
     def of(self, tables: torch.Tensor) -> torch.Tensor:
-        """[bags, columns], summed in f32."""
+        """The pooled bags, [bags, columns], summed in f32."""
         weights = tables.detach().flatten(0, 1)
-        if weights.dtype in _HALVES and not weights.is_cuda:  # not in all versions of PyTorch
+        if weights.dtype in _HALVES and not weights.is_cuda:  # not all versions of PyTorch pool these on a CPU
             return self._of_halves(weights)
         pooled = torch.nn.functional.embedding_bag(
             self._rows, weights, self._offsets, mode=self._pooling, include_last_offset=True
@@ -70,8 +71,9 @@ class Pooling:
 
 
 def rows_of(bags: Bags, shape: typing.Sequence[int]) -> torch.Tensor:
-    """The bags' rows in tables of [count, rows, columns] that lie one below the other. On a GPU those that a table has
-    not become the one behind the last, which PyTorch's operator refuses; on a CPU they have been refused."""
+    """The bags' rows as row numbers of all tables [count, rows, columns], one table below the other. On a GPU, a row
+    that a table does not have becomes the number after the last, which PyTorch's operator refuses. On a CPU,
+    check_rows() has refused such rows before."""
     table_count, row_count, _ = shape
     starts = bags.offsets[:: (len(bags.offsets) - 1) // table_count].long()
     places = torch.arange(len(bags.indices), device=bags.indices.device)
@@ -82,12 +84,13 @@ def rows_of(bags: Bags, shape: typing.Sequence[int]) -> torch.Tensor:
 
 
 def all_at_once(bags: Bags, tables: torch.Tensor) -> Pooling:
-    """In the order in which they were given: table after table."""
+    """All bags in the order in which they were given: table after table."""
     return Pooling(rows_of(bags, tables.shape), bags.offsets.long(), bags.pooling)
 
 
 def in_blocks(bags: Bags, tables: torch.Tensor, ranks: int, blocks: list[int]) -> list[Pooling]:
-    """Of each block the same samples of every rank's share: rank after rank, sample after sample, table after table."""
+    """The bags of each block. A block has the same samples of every rank's share; its bags are ordered by rank, then by
+    sample, then by table."""
     bag_count, table_count = len(bags.offsets) - 1, tables.shape[0]
     numbers = torch.arange(bag_count, device=tables.device).view(table_count, ranks, -1)
     parts = [part.permute(1, 2, 0).flatten() for part in numbers.split(blocks, 2)]
@@ -105,16 +108,16 @@ def in_blocks(bags: Bags, tables: torch.Tensor, ranks: int, blocks: list[int]) -
 
 
 def _bag_of_each(offsets: torch.Tensor, count: int) -> torch.Tensor:
-    """Which bag each of so many indices is in: within bounds whatever the offsets are, of which mc2's own GPU backend
-    tells later."""
+    """The bag of each of `count` indices. The result is within bounds even for illegal offsets, which mc2's own GPU
+    backend reports later."""
     ends = offsets[1:-1].long().clamp(0, count)
     passed = torch.zeros(count + 1, dtype=torch.int64, device=ends.device).index_add_(0, ends, torch.ones_like(ends))
     return passed.cumsum(0)[:-1]
 
 
 def gradient(bags: Bags, shape: typing.Sequence[int], grad: torch.Tensor, is_sparse: bool) -> torch.Tensor:
-    """Of tables of that shape, by that of the pooled features [m, tables columns] of all samples. Rows that there are
-    not, which mc2's own GPU backend tells of later, change nothing outside of it."""
+    """The gradient of tables of this shape. grad is the gradient of the pooled features of all samples, [m, tables *
+    columns]. Rows that do not exist, which mc2's own GPU backend reports later, write nothing outside of the result."""
     table_count, row_count, columns = shape
     of_bags = grad.view(-1, table_count, columns).transpose(0, 1).reshape(-1, columns)
     bag_count, lengths, bag = len(of_bags), bags.offsets.diff().long(), _bag_of_each(bags.offsets, len(bags.indices))
@@ -124,12 +127,12 @@ def gradient(bags: Bags, shape: typing.Sequence[int], grad: torch.Tensor, is_spa
         rows = bags.indices.clamp(0, row_count - 1) if bags.is_cuda else bags.indices
         places = torch.stack([bag // (bag_count // table_count), rows])
         values = of_bags[bag]
-        # As PyTorch's own gradients, which warn of nothing.
+        # The constructor of PyTorch's own sparse gradients, which does not warn.
         made = torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors(
             2, 1, shape, places, values, dtype=values.dtype, layout=torch.sparse_coo, device=values.device
         )
         return typing.cast(torch.Tensor, made)
-    if grad.dtype in _HALVES and not grad.is_cuda:  # what is added up is rounded once
+    if grad.dtype in _HALVES and not grad.is_cuda:  # sums in f32, which are rounded once
         of_bags = of_bags.float()
     last = table_count * row_count
     dense = torch.ops.aten._embedding_bag_dense_backward(
@@ -139,7 +142,7 @@ def gradient(bags: Bags, shape: typing.Sequence[int], grad: torch.Tensor, is_spa
 
 
 def check_rows(bags: Bags, shape: typing.Sequence[int]) -> None:
-    """Of a CPU's bags. Raises Error naming table, sample and value."""
+    """Checks bags in CPU memory. Raises Error naming table, sample and value."""
     table_count, row_count, _ = shape
     offsets, indices = bags.offsets, bags.indices
     samples = (len(offsets) - 1) // table_count

@@ -1,4 +1,4 @@
-"""What is done to an operator's result: bias and residual are added, rows are normalised beside it."""
+"""The epilogue of an operator: bias and residual are added to the result; its normalised rows are a second result."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ import typing
 
 import torch
 
-USUAL_EPSILON = 1e-6  # of Llama's and Qwen's models
+USUAL_EPSILON = 1e-6  # value of Llama's and Qwen's models
 
 
 class Epilogue(typing.NamedTuple):
-    """y + bias + residual, and the rows of that normalised."""
+    """The operands of y + bias + residual and of the norm of its rows."""
 
-    bias: torch.Tensor | None = None  # [n]; of rows that choose experts and are not summed [experts, n]
-    residual: torch.Tensor | None = None  # as y
+    bias: torch.Tensor | None = None  # [n]; [experts, n] in all_gather_grouped_matmul
+    residual: torch.Tensor | None = None  # shaped as y
     norm_weight: torch.Tensor | None = None  # [n]
     epsilon: float = USUAL_EPSILON
 
     @property
     def kind(self) -> tuple[typing.Any, ...] | None:
-        """What plans are prepared for: equal for epilogues of the same name and epsilon."""
+        """A key for prepared plans: equal for epilogues with the same operands present and the same epsilon."""
         return (
             None if self is NONE else (self.bias is None, self.residual is None, self.norm_weight is None, self.epsilon)
         )
 
     @property
     def name(self) -> str:
-        """As OpSpec's."""
+        """The text of OpSpec's epilogue, e.g. "bias+residual"; "none" if there is none."""
         parts = {"bias": self.bias, "residual": self.residual, "rms_norm": self.norm_weight}
         return "+".join(part for part, tensor in parts.items() if tensor is not None) or "none"
 
     def finish(self, y: torch.Tensor, experts: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """y with what is added to it, in place, and its normalised rows. experts: of y's rows, where each has a
-        bias."""
+        """Adds bias and residual to y in place, and returns y and its normalised rows. experts: the expert of each row
+        of y, where each expert has a bias."""
         if self is NONE:
             return y, None
         if self.bias is not None:
@@ -50,7 +50,7 @@ def added(bias: torch.Tensor | None, residual: torch.Tensor | None) -> Epilogue:
 
 
 def precise_type(dtype: torch.dtype) -> torch.dtype:
-    """That sums of its numbers are made in."""
+    """The type in which numbers of this type are summed: f32, or a longer type."""
     return torch.promote_types(dtype, torch.float32)
 
 
@@ -59,7 +59,7 @@ def precise(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def inverse_root(y: torch.Tensor, epsilon: float) -> torch.Tensor:
-    """1 / sqrt(mean of a row's squares + epsilon), [rows, 1], in f32 at least."""
+    """1 / sqrt(mean of a row's squares + epsilon), [rows, 1], in precise_type()."""
     return torch.rsqrt(precise(y).square().mean(-1, keepdim=True) + epsilon)
 
 
@@ -72,7 +72,8 @@ def rms_norm(y: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Ten
 def rms_norm_gradients(
     y: torch.Tensor, weight: torch.Tensor, epsilon: float, grad: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of y and of weight, in f32 at least, by that of the normalised rows: docs/operators.md#rmsnorm."""
+    """The gradients of y and of weight, in precise_type(). grad is the gradient of the normalised rows. Source:
+    docs/operators.md#rmsnorm."""
     c, g, root = precise(y), precise(grad), inverse_root(y, epsilon)
     weighted = g * weight
     of_y = root * (weighted - c * root.square() * (weighted * c).mean(-1, keepdim=True))

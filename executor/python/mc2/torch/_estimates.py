@@ -1,4 +1,4 @@
-"""What collectives of a process group take by mc2's models, for a compiler that schedules them by such times."""
+"""Times of a process group's collectives by mc2's models, for a compiler that schedules collectives by their times."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..errors import Error, NativeError
 from . import _plans, _problem, _rewrite, _symmetric
 from ._groups import Group, fingerprint
 
-_MAX_BEYOND = 4  # what was measured, where time grows as the message does
-_LENGTH = 256  # of an operator that stands for those of all lengths
+_MAX_BEYOND = 4  # a curve answers up to so many times its longest message: time grows in proportion there
+_LENGTH = 256  # m per rank, n and k of the operator that models of all lengths are looked up by
 
 
 class Estimate(typing.NamedTuple):
-    """Of one collective, alone."""
+    """The time of one collective while nothing else runs."""
 
     us: float
-    fixed_us: float  # what it takes however little it sends
+    fixed_us: float  # the part that does not depend on its size
 
 
 class Estimates:
-    """Of the models that are there now: in this process, then in MC2_STORE."""
+    """Estimates by the models that exist now: those of this process, then those in MC2_STORE."""
 
     def __init__(self) -> None:
         self._curves: dict[tuple[typing.Any, ...], list[_core.LaneCost]] = {}
@@ -33,11 +33,11 @@ class Estimates:
     def of(
         self, collective: str, group: Group, device: torch.device, dtype: torch.dtype, message_bytes: int
     ) -> Estimate | None:
-        """None where no model has messages of about this size. The same bytes take as long whatever the matmul is, so
-        any operator's model answers: of several the one whose uncut message is nearest, as messages within a cut are
-        timed back to back.
+        """The time of a collective; None if no model covers messages of about this size. A collective's time depends on
+        its bytes and not on the matmul, so a model of any operator answers. Of several, the one whose uncut message is
+        nearest in size is used, because models time shorter messages back to back, as blocks of a cut.
 
-        message_bytes  of the whole array: what is reduced or exchanged, and of a gather what all ranks give together
+        message_bytes  of the whole array: the array that is reduced or exchanged, or all ranks' shards in a gather
         """
         curves = [curve for curve in self._curves_of(collective, group, device, dtype) if _has(curve, message_bytes)]
         if not curves:
@@ -65,7 +65,7 @@ def _has(curve: _core.LaneCost, message_bytes: int) -> bool:
 
 
 def _models(kind: str, group: Group, device: torch.device, dtype: torch.dtype) -> list[CostModel]:
-    """Of any n and k."""
+    """The models of a kind, of any n and k."""
     if dtype not in _problem.DTYPES:
         return []
     own = _plans.models(kind, group, device, dtype)
@@ -73,5 +73,5 @@ def _models(kind: str, group: Group, device: torch.device, dtype: torch.dtype) -
         store = _plans.store()
         op = OpSpec(kind, m=_LENGTH * group.size, n=_LENGTH, k=_LENGTH, dtype=_problem.DTYPES[dtype], ranks=group.size)
         return own + (store.list_models(op, fingerprint(group, device)) if store is not None else [])
-    except (Error, NativeError):  # a store that cannot be read gives no plans either, which is told there
+    except (Error, NativeError):  # no warning here: looking up plans in the same store fails, too, and warns
         return own

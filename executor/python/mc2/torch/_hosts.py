@@ -1,4 +1,4 @@
-"""Which hosts a group's ranks are on, as torchrun says, and where they meet."""
+"""Which hosts a group's ranks are on, as torchrun says, and the address at which they meet."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ._groups import Group
 
 
 class Placement(typing.NamedTuple):
-    """Of this rank in a group. Source: torchrun numbers ranks host by host, and says by LOCAL_RANK and LOCAL_WORLD_SIZE
-    which of them are on this one."""
+    """This rank's place among the hosts of a group. Source: torchrun numbers ranks host by host, and LOCAL_RANK and
+    LOCAL_WORLD_SIZE say which ranks are on this host."""
 
-    first_rank: int  # of all on this host, the group's or not
-    local_rank: int  # among the group's on this host
-    local_size: int
+    first_rank: int  # the first rank on this host, in the group or not
+    local_rank: int  # this rank's number among the group's ranks on this host
+    local_size: int  # number of the group's ranks on this host
     spans_hosts: bool  # the same on all ranks of the group
 
 
 @functools.lru_cache(maxsize=None)
 def placement(group: Group) -> Placement:
-    """Without those variables all ranks are on one host."""
+    """This rank's placement. If those variables are not set, all ranks count as on one host."""
     rank, local_rank, size = dist.get_rank(), _number("LOCAL_RANK"), _number("LOCAL_WORLD_SIZE")
     first, end = 0, dist.get_world_size()
     if local_rank is not None and size is not None and local_rank < size:
@@ -41,12 +41,12 @@ def machine() -> str:
 
 
 def place(group: Group) -> tuple[int, str]:
-    """The first rank of this one's host, and its machine, for placement_fault()."""
+    """The first rank on this rank's host, and the machine's id, for placement_fault()."""
     return placement(group).first_rank, machine()
 
 
 def placement_fault(places: typing.Sequence[tuple[int, str]]) -> str:
-    """Why all ranks' places cannot be a world's; empty where they can."""
+    """Why ranks at these places cannot form a world; empty if they can."""
     hosts = [host for host, _ in places]
     for rank, (host, where) in enumerate(places):
         first = hosts.index(host)
@@ -63,8 +63,9 @@ def placement_fault(places: typing.Sequence[tuple[int, str]]) -> str:
 
 
 def meeting_place() -> tuple[str, str]:
-    """host:port at which ranks of other hosts reach this process, the group's first, and why there is none. It is what
-    MC2_RANK_ZERO says where this is rank 0, else this host's address towards MASTER_ADDR and a free port."""
+    """The address host:port at which ranks on other hosts reach this process, the group's first, or "" and the reason
+    why there is none. It is MC2_RANK_ZERO if this is rank 0 of the job and the variable is set; else the address of
+    this host that leads to MASTER_ADDR, and a free port."""
     given = os.environ.get("MC2_RANK_ZERO", "")
     if given and dist.get_rank() == 0:
         return given, ""
@@ -77,7 +78,7 @@ def meeting_place() -> tuple[str, str]:
 def _reachable_place(master: str) -> str:
     port = _number("MASTER_PORT") or 1
     family, *_, target = socket.getaddrinfo(master, port, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, socket.SOCK_DGRAM) as towards:  # nothing is sent
+    with socket.socket(family, socket.SOCK_DGRAM) as towards:  # connecting it finds the own address and sends nothing
         towards.connect(target)
         own = towards.getsockname()[0]
     host = master if ipaddress.ip_address(own.partition("%")[0]).is_loopback else own

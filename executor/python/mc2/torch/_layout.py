@@ -1,4 +1,4 @@
-"""How a matrix lies in memory, by what mc2's own kernels can read."""
+"""The layouts of a matrix in memory that mc2's own kernels distinguish."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ PLAIN, TRANSPOSED, STRIDED = "plain", "transposed", "strided"
 
 
 def layout(w: torch.Tensor) -> str:
-    """How w lies, or each matrix of experts' w: as it is, as torch.nn.Linear's weight (the transpose of what is
-    contiguous), or neither."""
+    """The layout of w, or of each matrix of experts' w: PLAIN (contiguous), TRANSPOSED (the transpose of a contiguous
+    matrix, as torch.nn.Linear's weight is passed), or STRIDED (neither)."""
     return PLAIN if w.is_contiguous() else TRANSPOSED if w.transpose(-2, -1).is_contiguous() else STRIDED
 
 

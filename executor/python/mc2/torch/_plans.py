@@ -1,4 +1,4 @@
-"""Which cut a shape runs with: decided once per shape, the same on all ranks."""
+"""Chooses the cut that a shape runs with, once per shape and the same on all ranks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if typing.TYPE_CHECKING:
 MAX_BLOCK_COUNT = _core.default_options(_core.Fingerprint({"backend": "torch/"}))["max_block_count"]
 MAX_NATIVE_LENGTHS = 16
 _SERVICE_DEADLINE_S = 0.05
-LOOPED, BATCHED = "looped", "batched"  # matmuls of a block of several ranks' rows: one each, or one batched
+LOOPED, BATCHED = "looped", "batched"  # how a block of several ranks' rows is multiplied: rank by rank, or as a batch
 VARIANTS = (LOOPED, BATCHED, _symmetric.NAME)
 
 
@@ -39,7 +39,7 @@ class Schedule(typing.NamedTuple):
 
 
 class Choice(typing.NamedTuple):
-    """What a shape runs with by how it is called; None: unfused."""
+    """What a shape runs with in eager and in captured calls; None: the unfused calls."""
 
     eager: Schedule | _native.Native | None
     captured: Schedule | _native.Native | None
@@ -51,16 +51,16 @@ _UNFUSED = Choice(None, None)
 _choices: dict[tuple[typing.Any, ...], Choice] = {}
 _models: dict[tuple[typing.Any, ...], CostModel] = {}
 _plans: dict[tuple[Problem, Calls], Plan] = {}
-_bag_lengths: dict[tuple[typing.Any, ...], int] = {}  # k of shapes of bags, from their first calls on
+_bag_lengths: dict[tuple[typing.Any, ...], int] = {}  # the k of each shape of bags, fixed by its first call
 _untuned: dict[Problem, None] = {}  # a set in the order of the first calls
-_native_lengths: dict[tuple[typing.Any, ...], set[int]] = {}  # run by models of mc2's own backend, on rank 0
-_given_up: set[Problem] = set()  # what tuning has failed for
-_stores: dict[str, _core.Store] = {}  # opened for reading once, which takes longer than a look into them
-os.register_at_fork(after_in_child=_stores.clear)  # a child opens its own
+_native_lengths: dict[tuple[typing.Any, ...], set[int]] = {}  # m that run by models of mc2's own backend; on rank 0
+_given_up: set[Problem] = set()  # problems whose tuning failed
+_stores: dict[str, _core.Store] = {}  # opened once for reading, because opening takes longer than a look-up
+os.register_at_fork(after_in_child=_stores.clear)  # a child opens its own stores
 
 
 def forget() -> None:
-    """Forgets models, plans and what was warned of, not what is in a store."""
+    """Forgets models, plans, prepared runs and which warnings were given. Stores keep their contents."""
     _choices.clear()
     _models.clear()
     _plans.clear()
@@ -89,12 +89,12 @@ def model_key(problem: Problem) -> tuple[typing.Any, ...]:
 
 
 def models(kind: str, group: Group, device: torch.device, dtype: torch.dtype) -> list[CostModel]:
-    """Those of this process, of any n and k."""
+    """The models of this process, of any n and k."""
     return [model for key, model in _models.items() if key[:4] == (kind, group.name, device, dtype)]
 
 
 def keep(problem: Problem, model: CostModel | None, eager: Plan, captured: Plan | None = None) -> None:
-    """From now on the shape runs by these plans, and other lengths of its cut axis by plans of the model."""
+    """Makes later calls of the shape run by these plans, and other lengths of its cut axis by plans of the model."""
     if model is not None:
         _models[model_key(problem)] = model
     if problem.tables:
@@ -107,14 +107,14 @@ def keep(problem: Problem, model: CostModel | None, eager: Plan, captured: Plan 
 
 
 def untuned(group: Group) -> list[Problem]:
-    """Shapes that were called and that nobody has tuned, those with the largest products first: the same on all ranks,
-    whose k may differ."""
+    """The shapes that were called and are not tuned, those with the largest products first. The order is the same on
+    all ranks, although k may differ between them."""
     found = [problem for problem in _untuned if problem.group == group]
     return sorted(found, key=lambda problem: -problem.m * problem.n)
 
 
 def give_up(problem: Problem) -> None:
-    """A shape that cannot be tuned."""
+    """Notes that a shape cannot be tuned, so that tune_seen() does not try it again."""
     _untuned.pop(problem, None)
     _given_up.add(problem)
 
@@ -128,16 +128,16 @@ def execute(
     epilogue: Epilogue = _epilogue.NONE,
     experts: Experts | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The kind on matrices x and w, with its epilogue, and the normalised rows; m counts rows of the product. Where
-    rows choose experts x is Rows, w [count, k, n], and m counts tokens."""
+    """Runs the kind on matrices x and w with its epilogue; returns the result and the normalised rows. m is the number
+    of rows of the product. In kinds whose rows choose experts, x is Rows, w is [count, k, n], and m counts tokens."""
     chosen = None if group.size == 1 else _chosen(kind, group, x, w, m, False, epilogue, experts)
     return _run_chosen(kind, group, x, w, chosen, None, epilogue)
 
 
 def counted_blocks(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m: int) -> list[int]:
-    """Blocks of the rows that two ranks may have for each other, m / ranks, by the plan of the kind without counts; all
-    at once without one, and on GPUs, where two blocks took 1.2 to 1.9 times as long (docs/gpu_results.md). Collective
-    on the first call of a shape.
+    """The blocks of an exchange with counts. They cut the m / ranks rows that a rank may have for another, by the plan
+    of the kind without counts. There is one block without a plan, and on GPUs, where two blocks took 1.2 to 1.9 times
+    as long (docs/gpu_results.md). The first call of a shape is collective.
     """
     whole = [m // group.size]
     if settings.is_disabled or group.size == 1 or w.numel() == 0 or x.is_cuda:
@@ -153,7 +153,7 @@ def counted_blocks(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m:
 def execute_with_rows(
     group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """all_gather_matmul, and the gathered rows [m, k]."""
+    """Runs all_gather_matmul, and returns its result and the gathered rows [m, k]."""
     kind, m = "all_gather_matmul", x.shape[0] * group.size
     rows = x.new_empty((m, x.shape[1]))
     return _run_chosen(kind, group, x, w, _chosen(kind, group, x, w, m, True, epilogue), rows, epilogue)[0], rows
@@ -169,7 +169,8 @@ def _chosen(
     epilogue: Epilogue = _epilogue.NONE,
     experts: Experts | None = None,
 ) -> Schedule | _native.Native | None:
-    """None: unfused. Collective on the first call of a shape with such an epilogue."""
+    """What the call runs with; None: the unfused calls. The first call of a shape and kind of epilogue is
+    collective."""
     prepared_for = _native.carried(kind, epilogue)
     key = (
         kind,
@@ -179,7 +180,7 @@ def _chosen(
         m,
         w.shape[-1],
         w.shape[-2],
-        x.is_cuda and (w.is_contiguous() or _layout.layout(w)),  # PyTorch's matmuls on CPUs take any
+        x.is_cuda and (w.is_contiguous() or _layout.layout(w)),  # on CPUs PyTorch's matmuls take any layout
         keeps_rows,
         prepared_for.kind,
         experts,
@@ -201,7 +202,7 @@ def _first_choice(
     epilogue: Epilogue,
     given_k: int = 0,
 ) -> Choice:
-    if settings.is_disabled or problem.m == 0 or w.numel() == 0:  # no plan is of nothing
+    if settings.is_disabled or problem.m == 0 or w.numel() == 0:  # empty matrices have no plan
         return _UNFUSED
     if x.is_cuda and torch.cuda.is_current_stream_capturing():
         warn(
@@ -211,11 +212,11 @@ def _first_choice(
         )
         return _UNFUSED
     offers = _offers(problem, w, epilogue, given_k)
-    if problem.tables:  # bags are longer on one rank than on another
+    if problem.tables:  # ranks have bags of different lengths; rank 0's k counts
         problem = problem._replace(k=offers[0].k)
         _bag_lengths[key] = problem.k
     choice = _choose(problem, w, keeps_rows, prepared_for, offers)
-    if choice.captured is not choice.eager:  # opens what it needs, which no capture may
+    if choice.captured is not choice.eager:  # a first run opens connections, which must not happen in a capture
         rows = x.new_empty((problem.m, problem.k)) if keeps_rows else None
         _run_chosen(problem.kind, problem.group, x, w, choice.captured, rows, epilogue)
     _choices[key] = choice
@@ -229,8 +230,8 @@ def _bag_key(
 
 
 def execute_bags(group: Group, bags: Bags, tables: torch.Tensor, k: int) -> torch.Tensor:
-    """embedding_all_to_all. k: rows of a bag, by which a plan is found in the first call of a shape, which is
-    collective; 0: as many as rank 0 has in it."""
+    """Runs embedding_all_to_all. The first call of a shape is collective and finds a plan by k, the rows of a bag; 0:
+    rank 0's average in that call."""
     kind, given = "embedding_all_to_all", typing.cast(torch.Tensor, bags)
     if group.size == 1:
         return unfused(kind, group, given, tables)
@@ -280,7 +281,7 @@ def run(
 
 
 def unsupported(problem: Problem) -> Error | None:
-    """Why a shape cannot be cut, by the name of what it is that cannot; None where it can."""
+    """Why a shape cannot be cut, with the argument that prevents it as field; None if it can."""
     backend = problem.group.backend
     if problem.dtype not in DTYPES:
         return Error("unsupported", "dtype", f"is {problem.dtype}, none of {', '.join(map(str, DTYPES))}")
@@ -291,7 +292,7 @@ def unsupported(problem: Problem) -> Error | None:
         return Error("unsupported", "group", f"is of backend '{backend}', which is not cut; gloo and nccl are")
     try:
         may_run = is_cut_by_rows(problem) or (problem.device.type == "cuda" and backend == "nccl")
-    except Error as error:  # a shape of which there is no operator
+    except Error as error:  # no operator has this shape
         return error
     field = "tables" if problem.tables else "experts" if problem.experts else "m"
     return None if may_run else Error("unsupported", field, _uncut(problem))
@@ -304,26 +305,27 @@ def _uncut(problem: Problem) -> str:
 
 
 def is_cut_by_rows(problem: Problem) -> bool:
-    """As the process group's passes cut. mc2's own backend alone cuts few rows of matmul_all_reduce, by columns, and on
-    GPUs bags and chosen experts, for which the host would have to wait. Raises Error."""
+    """Whether the process group's passes can cut the shape. They cannot cut matmul_all_reduce with few rows, which is
+    cut by columns, nor bags and chosen experts on GPUs, for which the host would wait; only mc2's own backend cuts
+    these. Raises Error for a shape that no operator has."""
     would_wait = (problem.tables or problem.experts) and problem.device.type == "cuda"
     return problem.op().cut_axis == "rows" and not would_wait
 
 
 def is_native(problem: Problem, plan: Plan) -> bool:
-    """Whether a plan is one of mc2's own backend: by its variant, as plans of any kind are kept as what these calls run
-    with."""
+    """Whether a plan is for mc2's own backend. Its variant tells; the fingerprint does not, because plans for all
+    backends are kept with the process group's fingerprint."""
     return problem.device.type == "cuda" and plan.variant.name not in VARIANTS
 
 
 def may_overlap(problem: Problem, plan: Plan) -> bool:
-    """Whether a plan on the process group is something else than the unfused calls."""
+    """Whether a plan on the process group can overlap anything, unlike the unfused calls."""
     return plan.is_cut or problem.op().has_local_part or plan.variant.name == _symmetric.NAME
 
 
 def is_fused(problem: Problem, plan: Plan) -> bool:
-    """Whether a plan is run as one: uncut it gains only where a local part hides behind the collective, and only if it
-    won a race."""
+    """Whether calls run by the plan and not unfused. An uncut plan counts only if it can overlap a local part with the
+    collective, or is PyTorch's own operator, and won a race."""
     if is_native(problem, plan):
         return True  # mc2's own backend has kernels of its own
     if len(plan.blocks) > MAX_BLOCK_COUNT or not is_cut_by_rows(problem):
@@ -333,17 +335,17 @@ def is_fused(problem: Problem, plan: Plan) -> bool:
 
 
 class Prospect(typing.NamedTuple):
-    """What a rank that asks nobody else would run a shape with."""
+    """What this rank alone, without agreement of the others, would run a shape with."""
 
-    gain_us: float  # of the unfused time
+    gain_us: float  # unfused minus fused time
     cut: str
     fault: str  # why it would be run unfused; empty: it would be fused
-    is_untuned: bool = False  # no plan of it was measured
+    is_untuned: bool = False  # True: no measured plan was found
 
 
 def prospect(problem: Problem, w_layout: str, calls: Calls) -> Prospect:
-    """A plan for mc2's own backend has to gain more than what its eager calls cost the host: in a compiled program the
-    host may be what is waited for."""
+    """Looks up what the shape would run with. For eager calls, a plan for mc2's own backend has to gain more than a
+    call costs the host: in a compiled program the host may be the bottleneck."""
     refusal = unsupported(problem)
     if settings.is_disabled or refusal:
         return Prospect(0, "", "MC2_DISABLE is 1" if settings.is_disabled else str(refusal))
@@ -363,22 +365,22 @@ def prospect(problem: Problem, w_layout: str, calls: Calls) -> Prospect:
 
 
 def _gain_us(plan: Plan) -> float:
-    """Of the unfused time: measured before what is predicted."""
+    """Unfused minus fused time of a plan: measured if it was raced, else predicted."""
     raced = plan.validation
     return raced.serial_us - raced.fused_us if raced else plan.serial_us - plan.makespan_us
 
 
 def note_untuned(problem: Problem) -> None:
-    """For tune_seen(); all ranks note the same ones in the same order."""
+    """Notes a shape for tune_seen(). All ranks note the same shapes in the same order."""
     if problem not in _given_up:
         _untuned[problem] = None
 
 
-# What rank 0 finds.
+# Finding plans, on rank 0.
 
 
 def store() -> _core.Store | None:
-    """MC2_STORE, for reading; None without one. Raises Error or NativeError."""
+    """The store MC2_STORE, opened for reading; None if the variable is not set. Raises Error or NativeError."""
     if not settings.store:
         return None
     if settings.store not in _stores:
@@ -396,9 +398,9 @@ def _service(op: OpSpec, machine: _core.Fingerprint, may_transfer: bool) -> Plan
 
 
 def _find(problem: Problem, calls: Calls = EAGER) -> _core.FoundPlan:
-    """What mc2's finder finds among the plan that was tuned here for eager calls, the service, the store, and models of
-    this process; a plan that was kept for mc2's own backend before any that a model gives, and of two models the faster
-    plan. Errors: every place's reason."""
+    """Looks for a plan in this order: the plan that was tuned in this process for eager calls, the service, the store,
+    the models of this process. A kept plan for mc2's own backend is preferred to a plan by a model; if a model of the
+    own backend has a plan, too, the faster one is taken. Raises Error with every place's reason."""
     tuned = _plans.get((problem, EAGER))
     kept, model = _found(store), _models.get(model_key(problem)) if is_cut_by_rows(problem) else None
     try:
@@ -416,7 +418,7 @@ def _find(problem: Problem, calls: Calls = EAGER) -> _core.FoundPlan:
         if native is None:
             missing = f"store {settings.store}: there is none; " if settings.store and kept is None else ""
             fault = "" if is_cut_by_rows(problem) else _native.fault(problem)
-            if fault:  # nothing else runs it
+            if fault:  # only mc2's own backend could cut it
                 raise Error(
                     error.code, "plan", f"{_uncut(problem)}, and mc2's own backend does not run: {fault}"
                 ) from error
@@ -426,7 +428,7 @@ def _find(problem: Problem, calls: Calls = EAGER) -> _core.FoundPlan:
 
 
 def _or_natively(problem: Problem, found: _core.FoundPlan, kept: _core.Store | None, calls: Calls) -> _core.FoundPlan:
-    """What was found; for what a model says, what is better of mc2's own backend."""
+    """The plan that was found. If it comes from a model, the plan for mc2's own backend if that is better."""
     if found.origin != "model":
         return found
     native = _found_natively(problem, kept, calls)
@@ -435,8 +437,9 @@ def _or_natively(problem: Problem, found: _core.FoundPlan, kept: _core.Store | N
 
 
 def _found_natively(problem: Problem, kept: _core.Store | None, calls: Calls) -> _core.FoundPlan | None:
-    """What is kept for mc2's own backend, or what a model of it says of this n and k: if that is to gain more than an
-    eager call costs the host, and for some lengths only, as each has memory as large as its operands."""
+    """The kept plan for mc2's own backend, or the plan by a kept model of this n and k. A model's plan counts for eager
+    calls only if it gains more than a call costs the host, and only for MAX_NATIVE_LENGTHS lengths, because each has
+    memory as large as its operands."""
     if kept is None or _native.fault(problem):
         return None
     machine = _native.fingerprint(problem.group)
@@ -453,8 +456,8 @@ def _is_tuned(found: _core.FoundPlan) -> bool:
 
 
 def _find_captured(problem: Problem, eager: _core.FoundPlan) -> Plan:
-    """For captured calls: what was tuned for them, else the same; of a model's, what gains less than an eager call
-    costs the host, too."""
+    """The plan for captured calls: the one that was tuned for them, else that for eager calls. Where the eager plan
+    comes from a model, a plan for mc2's own backend may gain less than an eager call costs the host."""
     if problem.device.type != "cuda":
         return eager.plan
     kept, machine = _found(store), problem.fingerprint(CAPTURED)
@@ -471,7 +474,7 @@ def _find_captured(problem: Problem, eager: _core.FoundPlan) -> Plan:
 
 
 def _found(find: typing.Callable[[], typing.Any]) -> typing.Any:
-    """What is found, or None. Raises Error of any other kind."""
+    """What find() returns; None if it raises Error (not_found). Other exceptions pass."""
     try:
         return find()
     except Error as error:
@@ -480,19 +483,19 @@ def _found(find: typing.Callable[[], typing.Any]) -> typing.Any:
         return None
 
 
-# What the ranks agree on.
+# Agreement of the ranks.
 
-_Cut = typing.Tuple[typing.List[int], str, str, bool]  # blocks, variant, schedule, whether on mc2's own backend
+_Cut = typing.Tuple[typing.List[int], str, str, bool]  # blocks, variant, schedule, whether for mc2's own backend
 
 
 class _Offer(typing.NamedTuple):
-    """What a rank brings to the first call of a shape. Other ranks take rank 0's cuts."""
+    """What a rank tells the others in the first call of a shape. All ranks run by rank 0's cuts."""
 
-    call: list[typing.Any]  # equal on ranks that make the same call
-    k: int  # may differ where its shards do
+    call: list[typing.Any]  # facts that must be equal on all ranks
+    k: int  # may differ between ranks where it is a rank's share
     place: tuple[int, str]  # for _hosts.placement_fault()
-    fault: str  # why mc2's own backend cannot run here; empty: it can
-    layout: str  # of w
+    fault: str  # why mc2's own backend cannot run on this rank; empty: it can
+    layout: str  # the layout of w
     is_tuned: bool = False
     eager: _Cut | None = None
     captured: _Cut | None = None
@@ -503,7 +506,7 @@ _MAX_FAULT_LENGTH = 200
 
 
 def _offer(problem: Problem, w: torch.Tensor, epilogue: Epilogue, given_k: int) -> tuple[_Offer, str]:
-    """And why rank 0 has no plan, or ""."""
+    """This rank's offer, and the reason why rank 0 has no plan or ""."""
     call = [
         problem.kind,
         DTYPES.get(problem.dtype, str(problem.dtype)),
@@ -543,7 +546,7 @@ def _cut(problem: Problem, plan: Plan) -> _Cut | None:
 
 
 def _find_both(problem: Problem) -> tuple[_core.FoundPlan, Plan]:
-    """For eager and for captured calls, which are about to be made."""
+    """The plans for eager and for captured calls, which are about to be used."""
     eager = _find(problem)
     captured = _find_captured(problem, eager)
     if eager.origin == "model" and (is_native(problem, eager.plan) or is_native(problem, captured)):
@@ -562,7 +565,8 @@ def _find_both(problem: Problem) -> tuple[_core.FoundPlan, Plan]:
 
 
 def _offers(problem: Problem, w: torch.Tensor, epilogue: Epilogue, given_k: int = 0) -> list[_Offer]:
-    """Of all ranks. Collective; once per shape. Raises Error (mismatch), on all ranks."""
+    """The offers of all ranks. Collective, once per shape. Raises Error (mismatch) on all ranks if their calls
+    differ."""
     own, reason = _offer(problem, w, epilogue, given_k)
     offers = _exchange(problem, own)
     for rank, offer in enumerate(offers):
@@ -587,7 +591,7 @@ def _offers(problem: Problem, w: torch.Tensor, epilogue: Epilogue, given_k: int 
 
 
 def _choose(problem: Problem, w: torch.Tensor, keeps_rows: bool, epilogue: Epilogue, offers: list[_Offer]) -> Choice:
-    """Every rank gets rank 0's cuts. Collective; once per shape."""
+    """Makes rank 0's cuts ready on every rank. Collective, once per shape."""
     if not offers[0].is_tuned and not unsupported(problem):
         note_untuned(problem)
     eager, captured = offers[0].eager, offers[0].captured
@@ -603,7 +607,7 @@ def _ready(
     keeps_rows: bool,
     epilogue: Epilogue,
 ) -> Schedule | _native.Native | None:
-    """Collective."""
+    """Makes a cut ready to run; None: the calls run unfused. Collective."""
     if cut is None:
         return None
     blocks, variant, schedule, is_native_one = cut
@@ -615,7 +619,7 @@ def _ready(
             are_all_plain = all(offer.layout == _layout.PLAIN for offer in offers)
             return _native.ready(problem, blocks, variant, schedule, w, are_all_plain, keeps_rows, epilogue)
         except (Error, NativeError) as error:
-            fault = str(error)  # what one rank is refused, all are
+            fault = str(error)  # raised on all ranks, if on one
     warn("native", f"{problem.text()} runs unfused, its plan for mc2's own backend does not: {fault}")
     return None
 

@@ -1,7 +1,7 @@
-"""Where a graph of aten operators and functional collectives has a matmul next to a collective, and mc2's operator in
-their place.
+"""Finds matmuls next to collectives in a graph of aten operators and functional collectives, and replaces both by mc2's
+operator.
 
-Asks for no plan, so that any graph of torch.fx can be read and rewritten.
+Looks up no plan, so that any graph of torch.fx can be read and rewritten.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import typing
 import torch
 from torch.fx import Graph, Node
 
-from . import _ops  # noqa: F401 - registers what is put into graphs
+from . import _ops  # noqa: F401 - registers the operators that are put into graphs
 
 _Size = typing.Any  # int, or torch.SymInt where a size is dynamic
 
@@ -26,20 +26,21 @@ _BEFORE_MATMUL = {"all_gather_into_tensor": "all_gather_matmul", "all_to_all_sin
 
 
 class Site(typing.NamedTuple):
-    """A collective and a matmul that one operator can do."""
+    """A collective and a matmul that one operator can replace."""
 
     kind: str
     collective: Node
-    result: Node  # the collective's, once all of it is there and in its order
-    product: Node  # the matmul's
-    bias: Node | None  # what is added to the result once
-    shape: tuple[_Size, ...]  # what is scattered or gathered along `dim`: the whole, or the rank's share
+    result: Node  # the collective's complete result, with its parts in the final order
+    product: Node  # the matmul
+    bias: Node | None  # added to the result once
+    shape: tuple[_Size, ...]  # shape of the whole that is scattered along `dim`, or of the share that is gathered
     dim: int
-    keeps_rows: bool = False  # others than the matmul take the gathered rows, too
+    keeps_rows: bool = False  # True: other nodes than the matmul use the gathered rows, too
 
     @property
     def x(self) -> Node:
-        """What the operator takes, [..., k]. As the graph has it now: another site may have given it."""
+        """The operator's input, [..., k], read from the graph because the replacement of another site may have changed
+        it."""
         is_given_first = self.kind in _BEFORE_MATMUL.values()
         return typing.cast(Node, self.collective.args[0]) if is_given_first else _operands(self.product)[1]
 
@@ -49,23 +50,23 @@ class Site(typing.NamedTuple):
 
     @property
     def ranks(self) -> int:
-        """Of collectives that gather or scatter, which name it."""
+        """Number of ranks; only for collectives that gather or scatter, which have it as an argument."""
         return typing.cast(int, self.collective.args[-2])
 
 
 def collectives(graph: Graph) -> list[Node]:
-    """Those that a site may have, in the graph's order, which is the same on all ranks of a group."""
+    """The collectives that a site may have, in the graph's order, which is the same on all ranks of a group."""
     return [node for node in graph.nodes if collective_name(node)]
 
 
 def collective_name(node: Node) -> str:
-    """ "" for other nodes."""
+    """The name of a collective that a site may have; "" for other nodes."""
     name = _name(node)
     return name if kinds(name) and str(node.target).startswith("_c10d_functional") else ""
 
 
 def kinds(name: str) -> list[str]:
-    """The operators that have such a collective."""
+    """The operator kinds that have a collective of this name."""
     return [of_collective[name] for of_collective in (_AFTER_MATMUL, _BEFORE_MATMUL) if name in of_collective]
 
 
@@ -74,15 +75,15 @@ def group_name(collective: Node) -> typing.Any:
 
 
 def signature(collective: Node) -> str:
-    """What ranks that meet in it have in common: name, type and sizes, those that are dynamic left out."""
+    """Name, type and sizes of a collective, which are the same on all ranks. Dynamic sizes are "?"."""
     taken = value(typing.cast(Node, collective.args[0]))
     sizes = " x ".join(str(size) if isinstance(size, int) else "?" for size in taken.shape)
     return f"{collective_name(collective)} of {sizes} {taken.dtype}"
 
 
 def message_bytes(collective: Node, ranks: int) -> int | None:
-    """Of the whole array: what is reduced or exchanged, and of a gather what all ranks give. Dynamic sizes as they were
-    when the graph was compiled; None if there were none."""
+    """Bytes of the whole array: the array that is reduced or exchanged, or all ranks' shards in a gather. Dynamic sizes
+    count as in the call that the graph was compiled for; None if they are unknown."""
     whole = _bytes(value(typing.cast(Node, collective.args[0])))
     return whole if whole is None or collective_name(collective) != "all_gather_into_tensor" else whole * ranks
 
@@ -125,15 +126,16 @@ def replace(site: Site) -> None:
 
 
 def value(node: Node) -> torch.Tensor:
-    """A fake tensor of the node's shape."""
+    """The node's value as a fake tensor."""
     return typing.cast(torch.Tensor, node.meta["val"])
 
 
-# What nodes are.
+# Properties of nodes.
 
 
 def _name(node: Node) -> str:
-    """Of an operator: mm, view, all_reduce, ...; not of overloads that do more, such as mm.dtype and view.dtype."""
+    """The name of an operator: mm, view, all_reduce, ... "" for overloads that do more, such as mm.dtype and
+    view.dtype."""
     is_usual = getattr(node.target, "_overloadname", "") in ("default", "Tensor", "int")
     return getattr(getattr(node.target, "overloadpacket", None), "__name__", "") if is_usual else ""
 
@@ -143,7 +145,8 @@ def _is_view(node: Node) -> bool:
 
 
 def _is_same(a: _Size, b: _Size) -> bool:
-    """Whether sizes are known to be equal. Comparing dynamic ones would make them fixed ones."""
+    """Whether sizes are known to be equal. Compares their texts, because comparing dynamic sizes would make them
+    fixed."""
     return str(a) == str(b)
 
 
@@ -160,13 +163,13 @@ def _is_even(exchange: Node, ranks: int) -> bool:
 
 
 def _operands(product: Node) -> tuple[Node | None, Node, Node]:
-    """Bias, x and w."""
+    """Bias (or None), x and w of a matmul."""
     args = typing.cast("tuple[Node, ...]", product.args)
     return (args[0], args[1], args[2]) if _name(product) == "addmm" else (None, args[0], args[1])
 
 
 def _is_matmul(node: Node) -> bool:
-    """x @ w, or x @ w + bias [n], in one type."""
+    """Whether the node is x @ w or x @ w + bias [n], with operands of one type."""
     if _name(node) not in ("mm", "addmm") or any(factor != 1 for factor in node.kwargs.values()):
         return False
     bias, x, w = _operands(node)
@@ -175,7 +178,7 @@ def _is_matmul(node: Node) -> bool:
     return is_one_type and (bias is None or value(bias).dim() == 1)
 
 
-# Matmul, then collective.
+# Sites with the matmul first.
 
 
 def _read_product(collective: Node, wait: Node, ranks: int) -> Site | str:
@@ -217,7 +220,7 @@ def _below_views(node: Node) -> Node:
 
 
 def _views(last: Node, first: Node) -> list[Node]:
-    """Those that lead from `first` to `last`, in this order."""
+    """The views that lead from `first` to `last`, in this order."""
     found: list[Node] = []
     while last is not first:
         found.insert(0, last)
@@ -226,7 +229,7 @@ def _views(last: Node, first: Node) -> list[Node]:
 
 
 def _unsplit(joined: Node, ranks: int) -> tuple[Node, int] | None:
-    """What is split along a dimension, the parts put one below the other; and that dimension."""
+    """If `joined` puts the parts of a split one below the other: the node that is split, and along which dimension."""
     if _name(joined) != "cat" or len(joined.users) != 1 or (len(joined.args) > 1 and joined.args[1] != 0):
         return None
     split = _split_of(joined, ranks)
@@ -236,7 +239,7 @@ def _unsplit(joined: Node, ranks: int) -> tuple[Node, int] | None:
 
 
 def _split_of(joined: Node, ranks: int) -> Node | None:
-    """The split whose parts, which nobody else takes, are joined in their order."""
+    """The split whose parts `joined` joins in their order; None if other nodes use the parts, too."""
     parts = typing.cast("list[Node]", joined.args[0])
     split = parts[0].args[0] if parts[0].args else None
     if not isinstance(split, Node) or _name(split) != "split" or not len(parts) == len(split.users) == ranks:
@@ -246,12 +249,12 @@ def _split_of(joined: Node, ranks: int) -> Node | None:
 
 
 def _summed(bias: Node, ranks: int) -> Node | None:
-    """b where every rank adds b / ranks, as DTensor does of what is the same on all ranks."""
+    """b, if the bias is b / ranks. DTensor adds that on every rank for a b that is the same on all ranks. Else None."""
     is_share = (_name(bias) == "div" and bias.args[1] == ranks) or (_name(bias) == "mul" and bias.args[1] == 1 / ranks)
     return typing.cast(Node, bias.args[0]) if is_share else None
 
 
-# Collective, then matmul.
+# Sites with the collective first.
 
 
 def _read_gather(collective: Node, wait: Node, ranks: int) -> Site | str:
@@ -267,12 +270,12 @@ def _read_gather(collective: Node, wait: Node, ranks: int) -> Site | str:
         return "what it gathers is no matmul's left operand"
     if _dynamic_count(value(product).shape[1] for product in products):
         return "columns of its matmul are dynamic"
-    product = max(products, key=lambda node: value(node).shape[1])  # hides most
+    product = max(products, key=lambda node: value(node).shape[1])  # the longest matmul hides most of the gather
     return _collected("all_gather_matmul", collective, whole, product, shape, dim, keeps_rows or len(products) > 1)
 
 
 def _joined(wait: Node, ranks: int) -> tuple[Node, int] | None:
-    """What is gathered along a dimension that is not the first, and that dimension."""
+    """If a gather is along a dimension other than the first: the node that joins the parts, and that dimension."""
     split = next(iter(wait.users), wait)
     part = next(iter(split.users), None)
     joined = next(iter(part.users), None) if part is not None else None
@@ -305,7 +308,7 @@ def _collected(
 
 
 def _products(whole: Node, k: _Size) -> tuple[list[Node], bool]:
-    """Matmuls whose left operand it is, seen as a matrix; and whether it is taken otherwise, too."""
+    """The matmuls whose left operand is `whole`, viewed as a matrix; and whether other nodes use it, too."""
     products: list[Node] = []
     is_elsewhere = False
     for user in whole.users:
@@ -335,7 +338,8 @@ _MOVABLE = (
 
 
 def _later(wanted: Node, point: Node) -> list[Node] | str:
-    """What the wanted node needs and comes after the point, in order; all of it may be moved before the point."""
+    """The nodes that `wanted` needs and that come after `point`, in order, if all of them may be moved before it. Else
+    the reason why not."""
     order = {node: i for i, node in enumerate(point.graph.nodes)}
     found: set[Node] = set()
     pending = [wanted]
@@ -350,11 +354,12 @@ def _later(wanted: Node, point: Node) -> list[Node] | str:
     return sorted(found, key=order.__getitem__)
 
 
-# Putting the operator in.
+# Replacing sites.
 
 
 class _Emitter:
-    """New nodes before one, with the values that fake tensors give and the place in the program that it has."""
+    """Inserts new nodes before a node. Their values are computed with fake tensors; their place in the program (module
+    and stack) is that of the node."""
 
     def __init__(self, point: Node) -> None:
         self._point = point
@@ -392,7 +397,7 @@ def _fake_mode(node: Node) -> typing.ContextManager[typing.Any]:
 
 def _replace_product(site: Site) -> None:
     emit, x, k = _Emitter(site.collective), site.x, value(site.w).shape[0]
-    if site.dim > 0:  # each rank's rows together
+    if site.dim > 0:  # brings each rank's rows together
         length = site.shape[site.dim] // site.ranks
         parts = emit.reshape(x, [*site.shape[: site.dim], site.ranks, length, *site.shape[site.dim + 1 : -1], k])
         x = emit.reshape(emit.moved(parts, site.dim, 0), [-1, k])
@@ -422,7 +427,7 @@ def _replace_gather(site: Site) -> None:
 
 
 def _ordered(emit: _Emitter, site: Site, matrix: Node) -> Node:
-    """Rank after rank's rows [rows, c], in the order of what is gathered along another dimension."""
+    """Reorders a matrix [rows, c], whose rows are rank after rank, to the order of a gather along site.dim."""
     if site.dim == 0:
         return matrix
     columns = value(matrix).shape[1]
@@ -436,7 +441,7 @@ def _take_over(old: Node, new: Node) -> None:
 
 
 def _erase(node: Node) -> None:
-    """The node, which nobody takes any more, and what only it has taken."""
+    """Erases a node without users, and all nodes that then have none."""
     if node.users or node.op != "call_function":
         return
     inputs = node.all_input_nodes

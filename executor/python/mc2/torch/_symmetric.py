@@ -1,4 +1,4 @@
-"""PyTorch's own fused operators on symmetric memory: one more variant to race, of which no model knows anything."""
+"""PyTorch's own fused operators on symmetric memory: a further variant to race, which has no cost model."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ._groups import Group
 
 NAME = "torch_symm_mem"
 _Operator = typing.Callable[..., torch.Tensor]
-_in_graphs: dict[int, torch.Tensor] = {}  # by address
+_in_graphs: dict[int, torch.Tensor] = {}  # workspaces that CUDA graphs use, by address
 
 
 @functools.lru_cache(maxsize=None)
 def _workspaces() -> dict[str, torch.Tensor] | None:
-    """By group, where this PyTorch keeps what its operators work in; None where that is not to be found."""
+    """PyTorch's own table of its operators' workspaces by group; None if this version has no such table."""
     try:
         found = importlib.import_module("torch.distributed._symmetric_memory")._group_name_to_workspace_tensor
     except (ImportError, AttributeError):
@@ -28,12 +28,13 @@ def _workspaces() -> dict[str, torch.Tensor] | None:
 
 
 def may_be_captured() -> bool:
-    """Whether a graph with the operators stays valid: PyTorch frees their workspace when it needs a larger one."""
+    """Whether a CUDA graph with the operators stays valid. PyTorch frees a workspace when it needs a larger one, unless
+    it can be held here."""
     return _workspaces() is not None
 
 
 def _hold_workspace(group: Group) -> None:
-    """For as long as the program's graphs may be replayed."""
+    """Keeps the group's workspace, because the program's graphs may be replayed."""
     workspace = (_workspaces() or {}).get(group.name)
     if workspace is not None:
         _in_graphs[workspace.data_ptr()] = workspace
@@ -41,18 +42,19 @@ def _hold_workspace(group: Group) -> None:
 
 @functools.lru_cache(maxsize=None)
 def operator(kind: str, group: Group) -> _Operator | None:
-    """None where this PyTorch, device or group has none. From PyTorch 2.5 on, NCCL groups of one host."""
+    """PyTorch's fused operator of the kind. None if this PyTorch, device or group has none: they exist from PyTorch 2.5
+    on, for NCCL groups on one host."""
     if (
         kind not in ("all_gather_matmul", "matmul_reduce_scatter")
         or group.backend == "gloo"
         or not torch.cuda.is_available()
-        or _hosts.placement(group).spans_hosts  # it reaches into memory
+        or _hosts.placement(group).spans_hosts  # the operators access the other ranks' memory
     ):
         return None
     try:
         symmetric = importlib.import_module("torch.distributed._symmetric_memory")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # newer versions enable every group and say so
+            warnings.simplefilter("ignore")  # newer versions warn that every group is enabled already
             symmetric.enable_symm_mem_for_group(group.name)
         operators = torch.ops.symm_mem
         gather, scatter = operators.fused_all_gather_matmul, operators.fused_matmul_reduce_scatter

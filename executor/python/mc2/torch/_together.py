@@ -1,6 +1,6 @@
-"""One rank tunes and the others follow: what mc2's tuner asks of a bench, every rank of a process group does.
+"""Tuning on a process group: the leader runs mc2's tuner, and all ranks do what the tuner asks of its bench.
 
-One rank's arithmetic and clock decide, so ranks on different machines decide alike.
+Only the leader's arithmetic and clock decide, so that all ranks come to the same result.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from ._groups import Group, gathered, held
 from ._problem import Problem
 from ._settings import log
 
-NO_BUDGET_S = 1e6  # rounds are counted
+NO_BUDGET_S = 1e6  # a budget that never ends: the number of rounds limits the work
 _LEADER = 0
 _PARTS = ("fused", "serial", "serial_compute", "compute", "communication")
-_MAX_TIME_COUNT = 3  # of one measurement
-_LEAST_US = 1e-3  # a clock may say that a tiny call took no time
+_MAX_TIME_COUNT = 3  # the most times of one measurement
+_LEAST_US = 1e-3  # times are at least this, because a clock may give 0 for a tiny call
 
-Keep = typing.Callable[[_core.Store, list[Plan]], None]  # what was found, and other plans that came of it
+Keep = typing.Callable[[_core.Store, list[Plan]], None]  # keeps the tuner's findings and the given plans in a store
 
 
 class Steps(abc.ABC):
-    """What one rank does for a bench. Every function is called on all ranks, in the same order; plans and cases have
-    the numbers that the leader gives them. A bench that only races has no cases."""
+    """One rank's part of a bench. All functions but samples() and rivals() are called on all ranks, in the same order.
+    The leader numbers plans and cases. A bench that only races has no cases."""
 
     op: _core.OpSpec
     fingerprint: _core.Fingerprint
@@ -39,28 +39,28 @@ class Steps(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self, number: int, plan: Plan) -> None:
-        """Raises Error where this rank cannot run it."""
+        """Makes a plan ready to run. Raises Error if this rank cannot run it."""
 
     def verify(self, number: int) -> None:
-        """Raises Error where the result of a prepared plan is wrong."""
+        """Runs a prepared plan. Raises Error if its result is wrong."""
 
     @abc.abstractmethod
     def time_us(self, number: int, part: str) -> float:
-        """On this rank; the slowest one counts."""
+        """Runs a part of a prepared plan once and returns its time on this rank; the slowest rank's counts."""
 
     def prepare_case(self, number: int, target: str, block_rows: int, variant: Variant) -> None:
         ...
 
     def measure(self, number: int) -> list[float]:
-        """Times of a prepared case in us on this rank, at most three; the slowest rank's count."""
+        """Runs a prepared case and returns up to three times in us on this rank; the slowest rank's count."""
         return []
 
     def samples(self, number: int, times_us: list[float]) -> list[Sample]:
-        """What the slowest ranks' times say; on the leader only."""
+        """Makes samples from the slowest ranks' times. Called on the leader only."""
         return []
 
     def rivals(self, model: CostModel) -> list[Plan]:
-        """More plans to race; asked of the leader only, and what fails on some rank does not race."""
+        """Further plans to race. Called on the leader only. A plan that fails on any rank does not race."""
         return []
 
 
@@ -74,18 +74,20 @@ class _Order(enum.IntEnum):
 
 
 class _Line:
-    """How the leader's orders reach the others, and what they answer. Every call is collective."""
+    """Carries the leader's orders to the other ranks and their answers back. Every call is collective."""
 
     def __init__(self, group: Group, device: torch.device) -> None:
         self._group, self._device = group, device
 
     def _summed(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The leader's, on every rank: the others bring zeros. No backend of any version lacks sums."""
+        """Broadcasts the leader's tensor as a sum to which the others add zeros: every backend of every version has
+        sums."""
         dist.all_reduce(held(tensor), group=self._group.handle)
         return tensor.cpu()
 
     def pass_on(self, order: tuple[int, int, int, int] | None, text: str = "") -> tuple[tuple[int, int, int, int], str]:
-        """The leader's order (what, which steps, number, detail) and text, on every rank; followers pass None."""
+        """Passes the leader's order (what, which steps, number, detail) and text to every rank. Followers pass None and
+        no text."""
         raw = text.encode()
         head = torch.tensor([*(order or (0, 0, 0, 0)), len(raw)], dtype=torch.int64, device=self._device)
         what, which, number, detail, length = self._summed(head).tolist()
@@ -97,7 +99,7 @@ class _Line:
         return (what, which, number, detail), raw.decode()
 
     def agree(self, times_us: list[float], failure: Exception | None) -> list[float]:
-        """The slowest rank's times. Raises Error or NativeError, on all ranks, where one has failed."""
+        """Returns the slowest rank's times. Raises Error or NativeError on all ranks if any has failed."""
         values = (
             [float(failure is not None)]
             + [max(us, _LEAST_US) for us in times_us]
@@ -113,7 +115,7 @@ class _Line:
 
 
 def _fields_of(error: BaseException) -> list[str]:
-    """As ranks tell one another; of what is no Error without a code."""
+    """An exception as ranks send it to one another; an exception other than Error has the code ""."""
     if isinstance(error, Error):
         return [error.code, error.field, error.message]
     return ["", type(error).__name__, str(error) or type(error).__name__]
@@ -125,7 +127,7 @@ def _raised(fields: list[str]) -> Error | NativeError:
 
 
 def _obey(steps: Steps, what: int, number: int, detail: int, text: str) -> list[float]:
-    """What every rank does of an order; times, where it has some."""
+    """Carries out an order on this rank and returns its times, if it has any."""
     if what == _Order.PREPARE:
         steps.prepare(number, Plan.from_json(text))
     elif what == _Order.VERIFY:
@@ -141,7 +143,7 @@ def _obey(steps: Steps, what: int, number: int, detail: int, text: str) -> list[
 
 
 class Lead(_core.Bench):
-    """The bench of the leader: whatever is asked of it, every rank does."""
+    """The leader's bench. Every call is carried out on all ranks."""
 
     def __init__(self, steps: Steps, which: int, line: _Line) -> None:
         super().__init__(steps.op, steps.fingerprint, steps.variants)
@@ -186,7 +188,7 @@ class Lead(_core.Bench):
         return [plan for plan in self._steps.rivals(model) if self._runs(plan)]
 
     def _runs(self, plan: Plan) -> bool:
-        """On every rank."""
+        """Whether the plan runs on every rank."""
         try:
             self.time_us(self.prepare(plan), "fused")
         except (Error, NativeError) as error:
@@ -203,8 +205,8 @@ def lead(
 ) -> str:
     """Runs the body on the leader, with a bench for each of the steps, and returns its text on every rank. Collective.
 
-    device  where tensors lie that the ranks exchange
-    Raises what the body raises, as Error or NativeError on the other ranks.
+    device  the device of the tensors that the ranks exchange
+    An exception of the body is raised on the leader and, as Error or NativeError, on the other ranks.
     """
     line = _Line(group, device)
     if group.rank != _LEADER:
@@ -221,8 +223,8 @@ def lead(
 def tuned_together(
     problem: Problem, steps: Steps, max_count: int, race_rounds: int, text_of: typing.Callable[[_core.Tuned], str]
 ) -> tuple[str, Keep | None]:
-    """What text_of says of what mc2's tuner has found, on every rank, and how the leader keeps it. Collective. Raises
-    as lead() does."""
+    """Runs mc2's tuner and returns on every rank text_of() of its findings, and on the leader the function that keeps
+    them, elsewhere None. Collective. Raises as lead() does."""
     kept: list[Keep] = []
 
     def body(benches: typing.Sequence[_core.Bench]) -> str:
@@ -250,4 +252,4 @@ def _follow(steps: typing.Sequence[Steps], line: _Line) -> str:
         try:
             line.agree(times, failure)
         except (Error, NativeError):
-            pass  # the leader hears it, too, and ends or goes on
+            pass  # the leader gets the same exception, and decides whether to go on

@@ -29,7 +29,7 @@ MODELS = {"llama-3-8b": (4096, 14336, 6144), "llama-3-70b": (8192, 28672, 10240)
 
 
 def layers(model, ranks):
-    """(name, kind, n, k) of a rank's share of each linear layer, with and without sequence parallelism."""
+    """Yields (name, kind, n, k) of a rank's share of each linear layer, with and without sequence parallelism."""
     hidden, mlp, qkv = MODELS[model]
     for name, n, k in (("attention out", hidden, hidden // ranks), ("mlp down", hidden, mlp // ranks)):
         yield name, "matmul_all_reduce", n, k
@@ -39,7 +39,7 @@ def layers(model, ranks):
 
 
 def check_equal(results, dtype):
-    """Each competitor's result against the unfused one's, in its dtype's rounding of sums in another order."""
+    """Exits unless each competitor's result equals the unfused one, up to the rounding of sums in another order."""
     expected = results["unfused"].double()
     for name, result in results.items():
         error = float((result.double() - expected).abs().max() / expected.abs().max())
@@ -84,7 +84,7 @@ def line(m, n, k, tuned, times, is_captured):
 
 
 def start(ranks, arguments):
-    """As torchrun would, on this machine."""
+    """Starts one process per rank on this machine, as torchrun would."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
