@@ -11,13 +11,13 @@ using namespace py::literals;
 using planner::OpSpec;
 using planner::Variant;
 
-// NOLINTNEXTLINE: how Python names memory
+// NOLINTNEXTLINE: Python passes addresses as numbers
 std::byte* at(std::uintptr_t address) { return reinterpret_cast<std::byte*>(address); }
 
-constexpr std::size_t kCountsIndex = 8; ///< of those addresses that may be left out
-constexpr std::size_t kBagsIndex = 9;   ///< offsets, row numbers, how many row numbers, and the bytes of one
+constexpr std::size_t kCountsIndex = 8; ///< counts in device memory; this and the following entries may be left out
+constexpr std::size_t kBagsIndex = 9;   ///< offsets, row numbers, number of row numbers, bytes of one number
 constexpr std::size_t kBagsEnd = 13;
-constexpr std::size_t kChoicesIndex = 9; ///< experts, weights, and the bytes of an expert's number
+constexpr std::size_t kChoicesIndex = 9; ///< experts, weights, bytes of an expert's number
 constexpr std::size_t kChoicesEnd = 12;
 
 executor::IndexType index_type(std::uintptr_t size_bytes) {
@@ -51,7 +51,7 @@ std::span<std::byte> gathered_at(const OpSpec& op, std::uintptr_t address) {
   return {at(address), static_cast<std::size_t>(count * planner::size_bytes(op.dtype))};
 }
 
-/// Errors: InvalidSpec.
+/// Errors: InvalidSpec if the operator needs more addresses.
 Result<void> check_count(const OpSpec& op, const Addresses& addresses) {
   const std::size_t needed = op.tables ? kBagsEnd : op.experts ? kChoicesEnd : op.epilogue.is_empty() ? 4 : 8;
   if (addresses.size() >= needed) return {};
@@ -72,7 +72,7 @@ std::unique_ptr<Binding> prepare_at(const std::shared_ptr<World>& world, const O
     const py::gil_scoped_release released;
     const World::Turn turn(*world);
     const auto plan = given_plan(*world, op, {std::move(blocks)}, variant, schedule);
-    // the others would wait for this rank
+    // Shared, so that the other processes do not wait in prepare() for this rank.
     unwrap(communicator.share_error(plan ? check_count(op, addresses) : plan.error()));
     const executor::RankBuffers buffers[] = {buffers_at(op, addresses, b_is_transposed, norm_epsilon)};
     const executor::ExecuteOptions options{.prepare = {.allow_independent = allow_independent}};

@@ -22,15 +22,15 @@ using planner::DType;
   throw Failure({ErrorCode::InvalidSpec, field, message});
 }
 
-/// Of the elements, e.g. "float32"; ">f4" of those whose bytes lie in another order than the machine's.
+/// The name of an array's element type, e.g. "float32"; for elements in another byte order than the machine's ">f4".
 std::string type_name(const py::array& array) {
   const py::object type = array.dtype();
   if (type.attr("isnative").cast<bool>()) return py::str(type.attr("name"));
   return py::str(py::handle(type));
 }
 
-/// numpy has no bfloat16 and no float8_e4m3fn: bit patterns in uint16 and uint8, or what ml_dtypes registers under
-/// those names.
+/// Whether an array's elements may stand for a type. numpy has neither bfloat16 nor float8_e4m3fn; their place take bit
+/// patterns in uint16 and uint8, or the types that ml_dtypes registers under these names.
 bool fits(const py::array& array, DType dtype) {
   const std::string name = type_name(array);
   switch (dtype) {
@@ -54,17 +54,17 @@ const char* numpy_name(DType dtype) {
   return "";
 }
 
-/// What an array must be.
+/// What an array must have to be accepted.
 struct Wanted {
   std::string field; ///< e.g. "a[1]"
   MatrixShape shape;
   DType dtype;
-  std::int64_t parts = 0; ///< matrices one below the other, which may also be an array of three dimensions; 0: is none
+  std::int64_t parts = 0; ///< if above 0, an array of three dimensions with so many matrices is accepted, too
 };
 
 std::string shape_text(const py::array& array) { return py::str(array.attr("shape")).cast<std::string>(); }
 
-/// Row-major and dense, or refused: nothing is copied.
+/// Checks an array. Throws Failure unless it fits and is row-major and dense, because nothing is copied.
 const py::array& checked(const py::handle& given, const Wanted& wanted, py::array& array) {
   if (!py::isinstance<py::array>(given))
     refuse(wanted.field, "is " + py::repr(py::type::of(given)).cast<std::string>() + ", not a numpy array");
@@ -101,7 +101,7 @@ std::span<std::byte> to_write(const py::handle& given, const Wanted& wanted) {
   return {static_cast<std::byte*>(array.mutable_data()), static_cast<std::size_t>(array.nbytes())};
 }
 
-/// Offsets or indices of bags, whatever their number; a matrix of a shape.
+/// The bytes of an array of int32 or int64: a matrix of this shape or, without a shape, a row of any length.
 std::span<const std::byte> to_numbers(const py::handle& given, const std::string& field, executor::IndexType& type,
                                       const std::optional<MatrixShape>& shape = std::nullopt) {
   if (!py::isinstance<py::array>(given)) refuse(field, "is no numpy array");
@@ -127,7 +127,8 @@ executor::EmbeddingBags to_bags(const py::handle& pair, const std::string& field
   return bags;
 }
 
-/// A pair of the chosen experts [m, top_k] and, where products are weighted, their weights; else those experts alone.
+/// Reads choices: for kinds that weight products a pair of experts and weights, [m, top_k] each, else the experts
+/// alone.
 executor::ExpertChoices to_choices(const planner::OpSpec& op, const py::handle& given, const std::string& field) {
   const MatrixShape shape{op.m, op.experts->top_k};
   const bool is_weighted = planner::traits_of(op.kind).sums();
@@ -144,17 +145,17 @@ executor::ExpertChoices to_choices(const planner::OpSpec& op, const py::handle& 
   return choices;
 }
 
-/// The caller's arrays, one list entry per rank; None where the operator has no such operand.
+/// The caller's arrays. Each is a list with one entry per rank, or None where the operator has no such operand.
 struct Arrays {
   py::object a, b, c, bias, residual, a_scales, b_scales, bags, choices, gathered_a, norm_weight, normed;
   std::optional<float> norm_epsilon;
-  std::optional<std::vector<std::vector<std::int64_t>>> counts; ///< what every rank sends
+  std::optional<std::vector<std::vector<std::int64_t>>> counts; ///< send_counts of every rank
 };
 
-/// What each rank sends, and what it therefore receives.
+/// The counts of all ranks: the caller gives those that they send, which determine those that they receive.
 class AllCounts {
  public:
-  /// @param arrays  outlive this
+  /// @param arrays  must outlive *this
   AllCounts(const planner::OpSpec& op, const Arrays& arrays) : ranks_(static_cast<std::size_t>(op.world_size)) {
     if (!arrays.counts) return;
     if (arrays.counts->size() != ranks_.size())
@@ -167,10 +168,10 @@ class AllCounts {
       ranks_[rank].receive_counts = std::span(received_).subspan(rank * count, count);
   }
 
-  /// With the counts of a rank of the communicator, if there are some, and nothing else.
+  /// Buffers that have only the counts of this rank; empty without counts.
   [[nodiscard]] RankBuffers of(int rank) const {
     const auto place = static_cast<std::size_t>(rank);
-    return place < ranks_.size() ? ranks_[place] : RankBuffers{}; // preparing refuses a plan of other ranks
+    return place < ranks_.size() ? ranks_[place] : RankBuffers{}; // prepare() refuses a plan of fewer ranks later
   }
 
  private:
@@ -194,12 +195,12 @@ class Binder {
   Binder(const planner::OpSpec& op, const Arrays& arrays, const AllCounts& counts, std::span<const int> ranks)
       : op_(op), arrays_(arrays), counts_(counts), ranks_(ranks), rank_count_(ranks.size()) {}
 
-  /// @param rank its place among those of this process
+  /// @param rank index among the ranks of this process
   [[nodiscard]] RankBuffers bind(std::size_t rank) {
     const DType product = planner::product_type(op_);
     RankBuffers buffers = counts_.of(ranks_[rank]);
     const OperandShapes shapes = executor::rank_shapes(op_, buffers);
-    const bool is_counted = !buffers.send_counts.empty(); // then there may be no row, which is an array, too
+    const bool is_counted = !buffers.send_counts.empty(); // then an array without rows is legal, too
     const auto read = [&](const py::object& list, const char* name, const MatrixShape& shape, DType dtype,
                           std::int64_t parts = 0) {
       if (shape.element_count() == 0 && !(is_counted && shape.columns > 0))
@@ -238,13 +239,13 @@ class Binder {
   }
 
  private:
-  /// How many matrices b is that may lie in an array of three dimensions.
+  /// The number of matrices of b that may be passed as an array of three dimensions; 0: b is one matrix.
   [[nodiscard]] std::int64_t stacked_count() const noexcept {
     if (op_.tables) return op_.tables->table_count;
     const std::int64_t count = planner::matrix_count(op_);
     return op_.experts || count > 1 ? count : 0;
   }
-  /// None for a rank that does not want it.
+  /// The array for the gathered A; empty if the rank's entry is None.
   [[nodiscard]] std::span<std::byte> gathered(std::size_t rank) const {
     const py::object given = of_rank(arrays_.gathered_a, "gathered_a", rank, rank_count_);
     if (given.is_none()) return {};
@@ -260,11 +261,11 @@ class Binder {
   planner::OpSpec op_;
   const Arrays& arrays_;
   const AllCounts& counts_;
-  std::span<const int> ranks_; ///< of this process
+  std::span<const int> ranks_; ///< ranks of this process
   std::size_t rank_count_;
 };
 
-/// One for each rank, whose rows are as its counts say.
+/// New arrays for a result, one for each rank, with the number of rows that its counts give.
 py::list new_results(const planner::OpSpec& op, MatrixShape OperandShapes::*result, const AllCounts& counts,
                      std::span<const int> ranks) {
   const auto numpy = py::module_::import("numpy");
@@ -277,7 +278,7 @@ py::list new_results(const planner::OpSpec& op, MatrixShape OperandShapes::*resu
   return results;
 }
 
-/// What they hold now: lists of the caller's may change.
+/// References to the caller's arrays, copied out of lists that the caller may change.
 py::dict kept(const Arrays& arrays) {
   auto result = py::dict("c"_a = py::list(arrays.c));
   if (!arrays.normed.is_none()) result["normed"] = py::list(arrays.normed);
@@ -294,7 +295,7 @@ py::dict kept(const Arrays& arrays) {
   for (const auto& [name, list] : others) {
     if (list.is_none()) continue;
     py::tuple items(list);
-    for (std::size_t i = 0; i < items.size(); ++i) // pairs may be lists, too
+    for (std::size_t i = 0; i < items.size(); ++i) // an entry may be a pair in the form of a list
       if (py::isinstance<py::list>(items[i])) items[i] = py::tuple(items[i]);
     result[name] = items;
   }

@@ -13,7 +13,7 @@ using planner::Fingerprint;
 using planner::OpSpec;
 using store::PlanAnswer;
 
-/// A function of the client as one that returns its value or throws.
+/// Wraps a member function of the client: it returns the value, or throws Failure for an error.
 template <typename... Arguments, typename Value>
 auto unwrapped(Result<Value> (Client::*function)(Arguments...) const) {
   return [function](const Client& self, Arguments... arguments) { return unwrap((self.*function)(arguments...)); };

@@ -14,10 +14,10 @@ using namespace py::literals;
 using executor::NodeCollectives;
 using planner::DType;
 
-/// Memory that a Python object lends while this lives.
+/// The memory of a Python object with the buffer protocol, held while this lives.
 class Lent {
  public:
-  /// Errors: InvalidSpec naming `field` for what is not contiguous, or is read-only and would be written.
+  /// Throws Failure (InvalidSpec, `field`) if the memory is not contiguous, or is read-only and `is_written`.
   Lent(const py::buffer& object, const char* field, bool is_written) : view_(request(object, field, is_written)) {
     py::ssize_t stride = view_.itemsize;
     for (py::ssize_t axis = view_.ndim; axis-- > 0;) {
@@ -45,14 +45,15 @@ class Lent {
   py::buffer_info view_;
 };
 
-/// A format of Python's module struct without the machine's own byte order, which may be named or not.
+/// A format of Python's module struct without the prefix for the machine's own byte order, if it has one.
 std::string in_own_order(const std::string& format) {
   const bool is_named = format.starts_with('@') || format.starts_with('=') ||
                         (format.starts_with('<') && std::endian::native == std::endian::little);
   return is_named ? format.substr(1) : format;
 }
 
-/// Whether elements of a format may be of a type: its own, bit patterns of short floats, and raw bytes.
+/// Whether elements of a format may stand for a type: as numbers of that type, as bit patterns of short floats, or as
+/// raw bytes.
 bool may_hold(const std::string& format, DType dtype) {
   if (format == "B" || format == "c") return true;
   switch (dtype) {
@@ -65,7 +66,7 @@ bool may_hold(const std::string& format, DType dtype) {
   return false;
 }
 
-/// Refuses what would be taken for something else than it is.
+/// Throws Failure unless the elements may stand for the type.
 void require_type(const Lent& data, const char* field, DType dtype) {
   if (!may_hold(in_own_order(data.format()), dtype))
     throw Failure({ErrorCode::InvalidSpec, field,
@@ -73,7 +74,7 @@ void require_type(const Lent& data, const char* field, DType dtype) {
                        "; needs an array of that type, or raw bytes"});
 }
 
-/// What was named, or else what the elements say.
+/// The type that the caller named, else the type of the elements. Throws Failure if neither tells it.
 DType type_of(const Lent& data, const std::optional<std::string>& name) {
   if (name) {
     const DType named = unwrap(planner::parse_dtype(*name));
@@ -91,7 +92,7 @@ DType type_of(const Lent& data, const std::optional<std::string>& name) {
 using Name = std::optional<std::string>;
 
 std::span<std::byte> memory_at(std::uintptr_t address, std::size_t byte_count) {
-  return {reinterpret_cast<std::byte*>(address), byte_count}; // NOLINT: how Python names memory
+  return {reinterpret_cast<std::byte*>(address), byte_count}; // NOLINT: Python passes addresses as numbers
 }
 
 std::unique_ptr<NodeCollectives> open(int rank, int ranks, const std::string& key, int threads, double deadline_s) {

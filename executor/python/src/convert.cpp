@@ -46,7 +46,7 @@ void translate_errors() {
 
 void begin_module(py::module_& module, const char* text) {
   module.doc() = text;
-  py::module_::import("mc2._core"); // its types stand in the signatures
+  py::module_::import("mc2._core"); // the signatures of this module use its types
   translate_errors();
 }
 

@@ -18,7 +18,7 @@ namespace mc2::python {
 
 namespace py = pybind11;
 
-/// An Error on its way to Python, where it becomes mc2.Error. Thrown with or without the interpreter's lock.
+/// An Error as an exception, which becomes mc2.Error in Python. It may be thrown without the interpreter's lock.
 class Failure : public std::exception {
  public:
   explicit Failure(Error error) : error_(std::move(error)), text_(error_.text()) {}
@@ -30,23 +30,23 @@ class Failure : public std::exception {
   std::string text_;
 };
 
-/// The value, or Failure.
+/// The value of a result. Throws Failure for an error.
 template <typename T>
 T unwrap(Result<T> result) {
   if (!result.ok()) throw Failure(result.error());
   if constexpr (!std::is_void_v<T>) return std::move(result).value();
 }
 
-/// Lets Failure arrive as mc2.Error and SystemError as mc2.NativeError in this module's functions.
+/// Makes this module's functions raise mc2.Error for Failure and mc2.NativeError for SystemError.
 void translate_errors();
 
-/// What each module beside mc2._core begins with.
+/// The set-up that each module other than mc2._core begins with.
 void begin_module(py::module_& module, const char* text);
 
-/// A deadline in seconds; Failure for one that is none.
+/// Converts a deadline from seconds. Throws Failure if it is not legal.
 [[nodiscard]] std::chrono::milliseconds deadline_of(double deadline_s);
 
-/// How cuts are planned on a machine unless one says, as keywords.
+/// The default planning options of a machine, as keywords.
 [[nodiscard]] py::dict default_options(const planner::Fingerprint& machine);
 
 /// A canonical document as Python's dicts and lists.
@@ -58,7 +58,7 @@ template <typename Interval>
   return interval ? std::optional(std::pair(interval->low, interval->high)) : std::nullopt;
 }
 
-/// A table for notebooks, its first row the heading; every cell is escaped.
+/// An HTML table for notebooks. The first row is the heading; every cell is escaped.
 [[nodiscard]] std::string html_table(const std::vector<std::vector<std::string>>& rows);
 /// A time with one decimal.
 [[nodiscard]] std::string us_text(double us);

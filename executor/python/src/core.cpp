@@ -15,7 +15,7 @@ using planner::Fingerprint;
 using planner::OpSpec;
 using planner::Variant;
 
-/// What the caller says of an operator, in Python's words.
+/// An operator as the Python caller describes it.
 struct OpWords {
   std::string kind;
   std::int64_t m, n, k;
@@ -41,7 +41,7 @@ OpSpec make_op(const OpWords& words) {
   return op;
 }
 
-// What values are pickled as, in the order of their constructors.
+// The tuples that values are pickled as: the arguments of their constructors, in order.
 
 py::tuple words_of_tables(const EmbeddingTables& t) {
   return py::make_tuple(t.table_count, t.row_count, to_string(t.pooling));

@@ -10,7 +10,7 @@
 #include "mc2/planner/profile.hpp"
 #include "mc2/store/codec.hpp"
 
-/// The parts of the module mc2._core: what needs neither devices nor networks.
+/// The parts of the module mc2._core, which needs neither devices nor networks.
 namespace mc2::python {
 
 void bind_values(py::module_& module);    ///< operators, fingerprints, variants
@@ -22,7 +22,7 @@ void bind_tuning(py::module_& module);    ///< benches, races, the tuner
 void bind_store(py::module_& module);
 void bind_finder(py::module_& module); ///< where a plan comes from
 
-/// What every value has that is a document, too. It is pickled and copied as that.
+/// Adds the methods of a value that has a JSON document. The value is pickled and copied as its document.
 template <typename Value>
 void add_document(py::class_<Value>& type, Result<Value> (*decode)(std::string_view)) {
   using namespace py::literals;
@@ -35,14 +35,14 @@ void add_document(py::class_<Value>& type, Result<Value> (*decode)(std::string_v
       .def(py::self == py::self);
 }
 
-/// TypeError for what a function of the caller's returned, naming the function.
+/// A TypeError for a result of the caller's function, naming the function.
 [[nodiscard]] inline py::type_error wrong_result(const std::string& function, const std::string& needed,
                                                  const py::handle& returned) {
   const auto type = py::str(py::type::of(returned).attr("__name__")).cast<std::string>();
   return py::type_error(function + " returned a " + type + "; needs " + needed);
 }
 
-/// What a function of the caller's returned, as a value. Throws wrong_result().
+/// The result of a caller's function as a value. Throws wrong_result() for another type.
 template <typename Value>
 [[nodiscard]] Value returned_by(const std::string& function, const std::string& needed, const py::object& returned) {
   try {
@@ -52,22 +52,23 @@ template <typename Value>
   }
 }
 
-/// A function of the caller's that gives samples. Called with and without the interpreter's lock.
+/// A caller's function that returns samples. It may be called with or without the interpreter's lock.
 using Measure = std::function<py::object()>;
 
-/// Its samples. TypeError, or Failure for none, naming the argument or function that it is from, and it.
+/// The samples that the function returns. Throws TypeError for anything else and Failure for none.
+/// @param field, name  for these errors: the argument or function that `measure` comes from, and its name there
 [[nodiscard]] std::vector<planner::Sample> samples_of(const Measure& measure, const std::string& field,
                                                       const std::string& name);
 
 /// Failure naming the argument for a count below 1.
 int checked_count(const char* name, int count);
 
-inline constexpr int kPageWidth = 100; ///< of pages of text, in columns
+inline constexpr int kPageWidth = 100; ///< default width of pages of text, in columns
 
-/// The width of a page as it is; Failure for one that is none.
+/// Returns the width of a page. Throws Failure if it is not legal.
 [[nodiscard]] int checked_page_width(int width);
 
-/// The options that keywords name over `base`; others are refused with the names that there are.
+/// `base` with the options that the keywords name. Throws Failure for an unknown keyword, listing the legal ones.
 [[nodiscard]] planner::PlanOptions to_options(const py::kwargs& words, planner::PlanOptions base = {});
 
 } // namespace mc2::python

@@ -26,14 +26,14 @@ Kept kept_in(const std::shared_ptr<OpenStore>& open) {
   return finder::kept_by([open](const auto& body) { return open->ask(body); });
 }
 
-/// What a Python function raised, as the error of a place. With the interpreter's lock.
+/// A Python exception as the error of a place. The caller holds the interpreter's lock.
 Error raised(const py::error_already_set& error) {
   const py::object& value = error.value();
   const auto name = py::hasattr(value, "code") ? py::str(value.attr("code")).cast<std::string>() : std::string();
   return {parse_error_code(name).value_or(ErrorCode::Unsupported), "", py::str(value).cast<std::string>()};
 }
 
-/// What a service's function returned: its answer, or a plan without its words about it.
+/// The plan that a service's function returned: a whole answer, or a plan alone.
 FoundPlan served(const py::object& answer) {
   if (py::isinstance<store::PlanAnswer>(answer))
     return finder::served_plan(answer.cast<store::PlanAnswer>(), "service");
@@ -42,9 +42,10 @@ FoundPlan served(const py::object& answer) {
   return {finder::unkept(plan), "service", finder::Origin::Service, finder::is_stopgap(plan)};
 }
 
-/// A service, asked by a Python function of operator, machine and whether models of other operators may answer.
+/// A service that is asked through a Python function. Its arguments: operator, machine, and whether models of other
+/// operators may answer.
 PlanSource service(const py::function& ask) {
-  // Shared by the copies of the place; deleted with the interpreter's lock.
+  // Shared by the copies of the PlanSource; the function must be deleted with the interpreter's lock.
   const std::shared_ptr<py::function> held(new py::function(ask), [](py::function* function) {
     const py::gil_scoped_acquire acquired;
     delete function;

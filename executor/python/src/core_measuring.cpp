@@ -30,7 +30,7 @@ namespace {
 using namespace py::literals;
 using planner::Sample;
 
-/// A measurement in Python, between which Ctrl-C is heard.
+/// A case of a sweep that is measured by a Python function. Ctrl-C takes effect between measurements.
 profiler::SweepCase to_case(const std::pair<std::string, Measure>& named) {
   const auto& [name, measure] = named;
   if (!measure) throw py::type_error("cases: '" + name + "' is None; needs a callable");
@@ -92,7 +92,7 @@ void bind_fit(py::module_& module) {
       "model"_a, "observations"_a, NoGil(), "Learns slow-downs and the fixed cost of a block from raced cuts.");
 }
 
-/// Value, low, high.
+/// A value with its interval: value, low, high.
 using Sure = std::tuple<double, double, double>;
 
 void bind_measured_cut(py::module_& module) {

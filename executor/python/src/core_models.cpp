@@ -23,14 +23,14 @@ using planner::Profile;
 using planner::Sample;
 using planner::VariantCost;
 
-/// What Python says of a sample beside its component, size and time.
+/// The fields of a sample that Python gives in another form than Sample has.
 struct SampleWords {
   std::string component, context;
   double time_us;
 };
 
 void set_words(Sample& sample, const SampleWords& words) {
-  constexpr double kMinUs = 0.5 / planner::kNsPerUs; // the least that is a whole nanosecond, rounded
+  constexpr double kMinUs = 0.5 / planner::kNsPerUs; // the smallest time that rounds to at least 1 ns
   if (!(words.time_us >= kMinUs && words.time_us <= planner::kMaxTimeUs))
     throw Failure({ErrorCode::InvalidSpec, "time_us",
                    "is " + number_text(words.time_us) + "; must be finite, at least 0.001 and at most 1e15 us"});
@@ -39,9 +39,9 @@ void set_words(Sample& sample, const SampleWords& words) {
   sample.time = std::chrono::nanoseconds(std::llround(words.time_us * planner::kNsPerUs));
 }
 
-/// Times of each lane, context, variant and size.
+/// A table with the number of samples and the fastest time for each lane, context, variant and size.
 std::string table_of(const Profile& profile) {
-  // samples, fastest
+  // The values are the number of samples and the fastest time.
   std::map<std::tuple<std::string, std::string, std::string, std::int64_t>, std::pair<int, double>> groups;
   for (const Sample& sample : profile.samples) {
     auto& [count, fastest_us] = groups[{std::string(to_string(sample.component)),

@@ -45,7 +45,7 @@ Timeline make_timeline(const Spans& first, const Spans& second) {
   return timeline;
 }
 
-/// A whole SVG document, safe to stand in a page: everything in it is escaped.
+/// A whole SVG document. All text in it is escaped, so that it can be put into a page.
 std::string svg_of(const Plan& plan, const Timeline* measured) {
   if (!plan.has_timeline() && measured == nullptr)
     throw Failure({ErrorCode::InvalidSpec, "measured", "is None, and the plan has no predicted times to draw"});
@@ -65,12 +65,12 @@ std::string svg_of(const Plan& plan, const Timeline* measured) {
 }
 
 std::string page_of(const Plan& plan, int width) {
-  unwrap(plan.validate()); // what contradicts itself cannot be drawn
+  unwrap(plan.validate()); // an inconsistent plan cannot be drawn
   return render::plan_page(plan, checked_page_width(width), false);
 }
 
 std::string html_of(const Plan& plan) {
-  if (!plan.has_timeline()) // raced, or uncut without a model
+  if (!plan.has_timeline()) // as a plan that only raced, or an uncut plan without a model
     return render::Markup().element("pre", {}, page_of(plan, kPageWidth)).str();
   const std::string svg = svg_of(plan, nullptr);
   return svg.substr(svg.find("<svg"));
@@ -141,7 +141,7 @@ void bind_validation(py::module_& module) {
       .def_readonly("measured_at", &planner::Validation::measured_at);
 }
 
-/// The plan for another reason, which a document can hold.
+/// The plan with another reason. Throws Failure for a text that a document cannot hold.
 Plan because(Plan plan, std::string reason) {
   if (store::has_control(reason))
     throw Failure({ErrorCode::InvalidSpec, "reason",
@@ -188,7 +188,7 @@ void add_decision(py::class_<Plan>& type) {
       .def_readonly("reason", &Plan::reason);
 }
 
-/// The plan as another one.
+/// Adds the methods that return a changed copy of a plan.
 void add_changes(py::class_<Plan>& type) {
   type.def(
           "with_variant", [](Plan p, planner::Variant variant) { return p.variant = std::move(variant), p; },
@@ -260,7 +260,7 @@ int checked_page_width(int width) {
   return width;
 }
 
-/// One factor, or those of compute and communication.
+/// Reads one factor for both lanes, or a pair for compute and communication.
 std::optional<planner::LaneContention> to_contention(const py::handle& value) {
   if (value.is_none()) return std::nullopt;
   if (!py::isinstance<py::sequence>(value)) return planner::LaneContention{value.cast<double>(), value.cast<double>()};

@@ -17,7 +17,7 @@ using planner::OpSpec;
 using store::Store;
 using store::StoredPlan;
 
-/// A function of stores as one of a store that threads share.
+/// Wraps a member function of Store as a function of an OpenStore.
 template <typename... Arguments, typename Value>
 auto in_store(Result<Value> (Store::*function)(Arguments...) const) {
   return [function](OpenStore& self, Arguments... arguments) {
@@ -62,7 +62,7 @@ std::string stats_table(OpenStore& self) {
   return html_table(rows);
 }
 
-/// A measurement of `plan`, whose validation a race has found.
+/// Keeps the validation of a plan that has raced as a measurement.
 std::string add_measurement(OpenStore& self, const planner::Plan& plan, double compute_us, double communication_us) {
   if (!plan.validation) throw Failure({ErrorCode::InvalidSpec, "plan", "has no validation: it was never raced"});
   const auto measured = embed::measurement_of(plan, *plan.validation, compute_us, communication_us);
@@ -122,7 +122,7 @@ void bind_store(py::module_& module) {
       .def(
           "__enter__", [](OpenStore& self) -> OpenStore& { return self; }, py::return_value_policy::reference)
       .def("__exit__", [](OpenStore& self, const py::args&) {
-        const py::gil_scoped_release released; // whoever has the store may want the interpreter
+        const py::gil_scoped_release released; // close() waits for a thread that may need the interpreter's lock
         self.close();
       });
   bind_plans_of(type);

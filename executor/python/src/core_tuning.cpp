@@ -42,7 +42,7 @@ profiler::RunPart parse_part(const std::string& name) {
                  "'" + name + "' is none; there are fused, serial, serial_compute, compute, communication"});
 }
 
-/// A bench whose functions are Python's. What they raise passes through the tuner.
+/// A bench whose functions are overridden in Python. Exceptions that they raise pass through the tuner.
 class PythonBench final : public Bench {
  public:
   PythonBench(const planner::OpSpec& op, planner::Fingerprint fingerprint, std::vector<Variant> variants,
@@ -79,7 +79,7 @@ class PythonBench final : public Bench {
     return std::chrono::steady_clock::time_point(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
         std::chrono::duration<double>(returned_by<double>("now_s", "seconds", found()))));
   }
-  /// Nobody's where the clock is invented, too.
+  /// Empty if Python overrides the clock: the date then must not come from another clock.
   [[nodiscard]] std::string date() override {
     const py::gil_scoped_acquire acquired;
     return py::get_override(this, "now_s") ? std::string() : store::utc_now();
@@ -106,7 +106,7 @@ class PythonBench final : public Bench {
   }
 };
 
-/// Ctrl-C is heard between runs; whatever else Python's handlers raise passes through, too.
+/// Hooks with which Ctrl-C takes effect between runs: exceptions of Python's signal handlers pass through the tuner.
 profiler::TuneHooks hooks_of(const std::function<void(const std::string&)>& on_line) {
   profiler::TuneHooks hooks;
   hooks.is_cancelled = [] {
@@ -127,7 +127,7 @@ embed::StoreAccess access_to(const std::shared_ptr<OpenStore>& store) {
   };
 }
 
-/// @param settings  of the tuning; the machine's own where there is none
+/// @param settings  of the tuning, which decide the purpose of the kept plan; null: the purpose "tuned"
 std::unique_ptr<profiler::Keeper> keeper_of(const std::shared_ptr<OpenStore>& store, const Bench& bench,
                                             const profiler::TuneSettings* settings = nullptr) {
   if (!store) return std::make_unique<profiler::Keeper>();
@@ -135,7 +135,7 @@ std::unique_ptr<profiler::Keeper> keeper_of(const std::shared_ptr<OpenStore>& st
   return std::make_unique<embed::StoreKeeper>(access_to(store), bench.op(), bench.fingerprint());
 }
 
-/// A plan that raced, and its times.
+/// A plan that raced, with its times.
 struct RacedPlan {
   Plan plan;
   profiler::Contender times;
@@ -189,7 +189,7 @@ std::optional<int> winner_of(const std::vector<Race>& races) {
   return winner < 0 ? std::nullopt : std::optional(winner);
 }
 
-/// What a tuning without a store has found, and other plans that came of it.
+/// Keeps the findings of a tuning that had no store, and the given plans.
 void keep(const std::shared_ptr<OpenStore>& store, const Bench& bench, const profiler::Tuned& tuned,
           const std::vector<Plan>& plans) {
   const auto keeper = keeper_of(store, bench);

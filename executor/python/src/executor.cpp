@@ -52,7 +52,7 @@ class Problem {
     return std::make_unique<Binding>(world_, std::move(prepared), op_, self, true);
   }
 
-  /// Renews A, poisons C, runs and compares with an oracle in double precision.
+  /// Puts new numbers into A, poisons C, runs, and compares C with an oracle in double precision.
   std::string verify(Binding& binding, std::vector<std::int64_t> blocks) {
     if (world_->options().virtual_compute)
       throw Failure({ErrorCode::Unsupported, "virtual_compute", "computes no product that could be checked"});
@@ -103,7 +103,7 @@ std::shared_ptr<World> open_world(int ranks, const std::string& backend, const s
                                              .local_size = local_size};
   else if (!rank_zero.empty())
     throw Failure({ErrorCode::InvalidSpec, "rank_zero", "is for worlds of one process a rank; give process, too"});
-  const py::gil_scoped_release released; // other ranks may be awaited
+  const py::gil_scoped_release released; // opening may wait for other ranks
   return std::make_shared<World>(backend, options);
 }
 
@@ -162,7 +162,7 @@ void bind_records(py::module_& module) {
       .def("_repr_html_", &table_of);
 }
 
-/// The arrays of all ranks that the last run wrote.
+/// An output of the last run: a list with the arrays of all ranks.
 py::object result_of(const Binding& run, const char* name) {
   if (!py::isinstance<py::dict>(run.kept()))
     throw Failure({ErrorCode::Unsupported, name, "the matrices of a random problem stay where they are"});
@@ -197,7 +197,7 @@ py::class_<Binding> bind_runs(py::module_& module) {
   return prepared;
 }
 
-/// A bench on a communicator, which runs nothing else while it is timed.
+/// A bench on a communicator. Each call takes the communicator's turn, so that nothing else runs on it meanwhile.
 class WorldBench final : public profiler::Bench {
   template <typename Body>
   auto in_turn(const Body& body) {
@@ -244,10 +244,10 @@ class WorldBench final : public profiler::Bench {
   std::unique_ptr<embed::PreparedBench> bench_;
 };
 
-/// Plans on one rank's matrices by address, in a world of processes. What is right only the caller knows.
+/// A bench on one rank's matrices, given by address, in a world of processes. Only the caller can check results.
 class AddressBench final : public embed::PreparedBench {
  public:
-  /// @param check  is handed what runs the plan that is to be checked; raises where its result is wrong
+  /// @param check  gets a function that runs the plan; it calls that function and raises if the result is wrong
   AddressBench(profiler::BenchFacts facts, executor::Communicator& communicator, const Addresses& addresses,
                py::object keep_alive, py::function check)
       : PreparedBench(std::move(facts), communicator),
@@ -311,7 +311,7 @@ void bind_backends(py::module_& module) {
       [](const std::string& backend, int ranks, int local_size) {
         executor::CommunicatorOptions options;
         options.world_size = ranks;
-        if (local_size != 0) // of any of them; no one is met
+        if (local_size != 0) // a place that only tells of several hosts; no process is contacted
           options.process =
               executor::ProcessPlace{.rank = 0, .key = "none", .address = "none:1", .local_size = local_size};
         unwrap(options.validate());

@@ -34,7 +34,7 @@ PlanFinder open_finder(Paths plan_files, const std::optional<std::string>& serve
   return unwrap(PlanFinder::open(std::move(options)));
 }
 
-/// What is found is shared with the finder's memory: it stays valid however long Python keeps it.
+/// Finds a plan. The result is shared with the finder's memory of plans and stays valid as long as Python keeps it.
 std::shared_ptr<const FoundPlan> find(const PlanFinder& self, const planner::OpSpec& op,
                                       const planner::Fingerprint& machine, std::optional<planner::Variant> variant,
                                       bool may_transfer) {

@@ -11,8 +11,9 @@
 
 namespace mc2::python {
 
-/// A store that threads may share: calls take turns, and none goes to a closed one. A forked child leaves its parent's
-/// alone: SQLite's connections must neither be used nor closed there.
+/// A store that threads may share: their calls take turns. A call on a closed store throws Failure. So does a call in a
+/// forked child of the process that opened it, and the destructor does not close it there: SQLite's connections must
+/// neither be used nor closed in a child.
 class OpenStore {
  public:
   OpenStore(const std::filesystem::path& path, bool read_only)
@@ -22,18 +23,18 @@ class OpenStore {
   OpenStore(const OpenStore&) = delete;
   OpenStore& operator=(const OpenStore&) = delete;
   ~OpenStore() {
-    if (is_inherited()) (void)store_.release(); // NOLINT: not to be closed
+    if (is_inherited()) (void)store_.release(); // NOLINT: must not be closed in a child
   }
 
-  /// What the body makes of the store, or Failure.
+  /// The value of body(store). Throws Failure for its error.
   template <typename Body>
   auto use(const Body& body) {
     return unwrap(ask(body));
   }
-  /// The same, as a Result.
+  /// The Result of body(store).
   template <typename Body>
   auto ask(const Body& body) {
-    if (is_inherited()) // before the mutex, which another thread of the parent's may have held
+    if (is_inherited()) // before the mutex, which a thread of the parent may have held during fork()
       throw Failure({ErrorCode::InvalidSpec, "store",
                      path_.string() + " was opened before this process was forked; open it after the fork"});
     const std::lock_guard lock(mutex_);

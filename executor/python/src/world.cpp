@@ -54,13 +54,13 @@ executor::Communicator& World::communicator() const {
 }
 
 World::Turn::Turn(World& world) : busy_(world.is_busy_) {
-  static_cast<void>(world.communicator()); // refuses a closed one and another process's
+  static_cast<void>(world.communicator()); // throws if it is closed or belongs to another process
   if (busy_.exchange(true, std::memory_order_acquire))
     throw Failure(not_usable("is running in another thread; one run at a time, or a communicator for each thread"));
 }
 
 Binding::~Binding() {
-  if (world_->is_inherited()) static_cast<void>(prepared_.release()); // its lanes are the parent's
+  if (world_->is_inherited()) static_cast<void>(prepared_.release()); // its lanes exist in the parent only
 }
 
 executor::RunRecord Binding::run(const std::string& mode, bool with_stages) {
@@ -80,7 +80,7 @@ void Binding::rebind(const Addresses& addresses, py::object keep_alive) {
 
 void Binding::enqueue(std::uintptr_t stream, bool as_graph) {
   const World::Turn turn(*world_);
-  void* const streams[] = {reinterpret_cast<void*>(stream)}; // NOLINT: how Python names handles
+  void* const streams[] = {reinterpret_cast<void*>(stream)}; // NOLINT: Python passes handles as numbers
   unwrap(prepared_->enqueue(streams, as_graph ? executor::Submission::Graph : executor::Submission::Eager));
 }
 

@@ -15,13 +15,13 @@
 
 namespace mc2::python {
 
-/// An open communicator, shared by the Python objects that run on it: it closes with the last of them.
+/// An open communicator, shared by the Python objects that run on it. It closes when the last of them is destroyed.
 class World {
  public:
   World(const std::string& backend, executor::CommunicatorOptions options);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
-  /// In a forked child nothing is closed: the ranks' threads are the parent's.
+  /// Closes nothing in a forked child, where the ranks' threads do not exist.
   ~World();
 
   [[nodiscard]] const executor::Backend& backend() const noexcept { return *backend_; }
@@ -31,7 +31,8 @@ class World {
   [[nodiscard]] bool is_inherited() const noexcept { return process_.is_inherited(); }
   void close() noexcept { is_closed_ = true; }
 
-  /// One thread at a time; the second is refused rather than kept waiting. Errors: as communicator(), too.
+  /// A thread's turn to use the communicator. A second thread does not wait: it gets Failure. Errors: also as
+  /// communicator().
   class Turn {
    public:
     explicit Turn(World& world);
@@ -52,28 +53,28 @@ class World {
   std::atomic<bool> is_busy_{false};
 };
 
-/// Blocks that the caller chose, on this world's machine; of its first variant unless one is named.
-/// Errors: as planner::unpredicted_plan; UnknownName for a schedule that there is not.
+/// A plan of blocks that the caller chose, for this world's machine. Without a variant it has the backend's first.
+/// Errors: as planner::unpredicted_plan; UnknownName for a schedule that does not exist.
 [[nodiscard]] Result<planner::Plan> given_plan(const World& world, const planner::OpSpec& op, const planner::Cut& cut,
                                                const std::optional<planner::Variant>& variant,
                                                const std::optional<std::string>& schedule = std::nullopt);
 
-/// Of A, B, C and the gathered A (0 where it is not wanted) of one rank, in memory of its device; behind them, as far
-/// as the operator has an epilogue, bias, residual, norm weight and normed rows.
+/// Addresses in memory of one rank's device: A, B, C and the gathered A (0: not wanted). With an epilogue, bias,
+/// residual, norm weight and normed rows follow. Further entries are in addresses.cpp.
 using Addresses = std::vector<std::uintptr_t>;
 
-/// Why addresses are refused: they are of one rank.
+/// The error for addresses on a communicator that holds several ranks: addresses are those of one rank.
 [[nodiscard]] Error not_one_rank();
 
-/// A rank's matrices at these addresses, of the sizes that the operator has. Throws Failure where there are fewer.
+/// A rank's matrices at these addresses, with the operator's sizes. Throws Failure if addresses are missing.
 [[nodiscard]] executor::RankBuffers buffers_at(const planner::OpSpec& op, const Addresses& addresses,
                                                bool b_is_transposed, float norm_epsilon = executor::kUsualNormEpsilon);
 
-/// A plan bound to memory, and what keeps that memory alive.
+/// A plan bound to memory, and the object that keeps the memory alive.
 class Binding {
  public:
-  /// @param world      shared with the communicator's other bindings: the last one closes it
-  /// @param keep_alive whatever owns the buffers
+  /// @param world      shared with the communicator's other bindings; the last one closes it
+  /// @param keep_alive the owner of the buffers
   Binding(std::shared_ptr<World> world, std::unique_ptr<executor::Prepared> prepared, planner::OpSpec op,
           py::object keep_alive, bool has_independent, bool b_is_transposed = false,
           float norm_epsilon = executor::kUsualNormEpsilon)
@@ -89,7 +90,7 @@ class Binding {
   ~Binding();
 
   [[nodiscard]] executor::RunRecord run(const std::string& mode, bool with_stages);
-  /// As executor::Prepared. The addresses are of the rank's A, B and C; `keep_alive` owns them from now on.
+  /// As executor::Prepared::rebind(). `keep_alive` owns the memory at the new addresses.
   void rebind(const Addresses& addresses, py::object keep_alive);
   void enqueue(std::uintptr_t stream, bool as_graph);
   [[nodiscard]] executor::PeerReach peer_reach() const noexcept { return prepared_->peer_reach(); }
@@ -109,10 +110,10 @@ class Binding {
 /// Plans on addresses, where processes hold one rank each.
 void bind_addresses(py::class_<World, std::shared_ptr<World>>& world, py::class_<Binding>& prepared);
 
-/// Collectives alone.
+/// NodeCollectives: collectives without a matmul.
 void bind_collectives(py::module_& module);
 
-/// The C arrays of a call, and what to run.
+/// Communicator.prepare(), which binds a plan to numpy arrays.
 void bind_arrays(py::module_& module, py::class_<World, std::shared_ptr<World>>& world);
 
 } // namespace mc2::python
