@@ -10,11 +10,11 @@
 
 namespace mc2::executor {
 
-/// Stands in the registry for a backend that this build was made without, so that a user who asks for it learns why it
-/// is not there.
+/// Takes the place of a backend that this build does not have in the registry, so that a user who asks for the backend
+/// gets the reason.
 class AbsentBackend final : public Backend {
  public:
-  /// Both texts outlive *this.
+  /// Both texts must outlive *this.
   AbsentBackend(std::string_view name, std::string_view reason) noexcept : name_(name), reason_(reason) {}
 
   [[nodiscard]] std::string_view name() const noexcept override { return name_; }

@@ -12,28 +12,31 @@
 
 namespace mc2::executor {
 
-/// What every backend's prepare() checks, whatever its ranks' memory is: addresses are compared, never read.
+// Checks that every backend's prepare() makes. They compare addresses and never read the memory, which may be a
+// device's.
 
 /// Errors: InvalidSpec when the operator's ranks are not the communicator's.
 [[nodiscard]] Result<void> check_world(const StageList& list, int world_size);
 
-/// For backends that do not spread a world over processes of a launcher. Errors: Unsupported.
+/// For backends that cannot spread a world over processes. Errors: Unsupported if the options have a ProcessPlace.
 [[nodiscard]] Result<void> check_holds_all_ranks(const CommunicatorOptions& options, std::string_view backend);
 
-/// For backends that take B as [k, n] only. Errors: Unsupported naming the rank.
+/// For backends that take B as [k, n] and counts in host memory only. Errors: Unsupported naming the rank.
 [[nodiscard]] Result<void> check_host_forms(std::span<const int> ranks, std::span<const RankBuffers> buffers,
                                             std::string_view backend);
 
-/// What a rank prepares, as every rank must: for processes to compare and to show.
+/// A text of the plan that a rank prepares. Processes compare their texts, which must be equal, and show them in
+/// errors.
 [[nodiscard]] std::string call_text(const StageList& list, const planner::Variant& variant,
                                     const PrepareOptions& options);
 
-/// Errors: InvalidSpec naming rank and buffer: count, size by operand_shapes() or by the rank's own counts, alignment
-/// to an element, a C that overlaps another buffer; counts that are illegal or that two ranks do not agree on. `op` is
-/// legal.
+/// Checks the buffers of all ranks; `op` must be legal. Errors: InvalidSpec naming rank and buffer, for a wrong number
+/// of buffers, a size other than rank_shapes() gives, a wrong alignment, an output that overlaps another buffer,
+/// illegal counts, and counts on which two ranks disagree.
 [[nodiscard]] Result<void> check_buffers(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
-/// The same for the ranks that this process holds: one set of buffers for each of `ranks`.
+/// As above for the ranks that this process holds, with one set of buffers for each of `ranks`. Does not check that
+/// counts agree.
 [[nodiscard]] Result<void> check_buffers(const planner::OpSpec& op, std::span<const int> ranks,
                                          std::span<const RankBuffers> buffers);
 

@@ -9,27 +9,27 @@
 
 namespace mc2::executor {
 
-/// One choice of a row.
+/// An expert that a row chose.
 struct Choice {
   std::int64_t expert = 0;
-  float weight = 1; ///< what its product counts times; 1 where the kind weights nothing
+  float weight = 1; ///< factor of its product; 1 in kinds without weights
 };
 
-/// What is wrong with one that is illegal: InvalidSpec naming row, choice and value.
-/// @param place  among those of all rows: row * top_k + choice
+/// The error for an illegal choice: InvalidSpec naming row, choice and value.
+/// @param place  its index among the choices of all rows: row * top_k + choice
 [[nodiscard]] Error choice_fault(const planner::ChosenExperts& experts, std::int64_t place, const Choice& choice);
 
-/// What the rows of a grouped matmul chose, in memory of this process. A view, never owned.
+/// Reads the choices of a grouped matmul in memory of this process. A view: owns nothing.
 class ChoiceReader {
  public:
   /// The arrays have the sizes that check_buffers() demands.
   ChoiceReader(const planner::OpSpec& op, const ExpertChoices& choices) noexcept;
 
   [[nodiscard]] std::int64_t top_k() const noexcept { return experts_.top_k; }
-  /// @param place  among those of all rows: row * top_k() + choice
+  /// @param place  index among the choices of all rows: row * top_k() + choice
   [[nodiscard]] Choice at(std::int64_t place) const noexcept;
 
-  /// Whether there is such an expert, and the weight is a finite number.
+  /// Whether the expert exists and the weight is finite.
   [[nodiscard]] bool is_legal(const Choice& choice) const noexcept;
 
  private:
@@ -37,12 +37,12 @@ class ChoiceReader {
   ExpertChoices choices_;
 };
 
-/// Errors: InvalidSpec naming rank, row, choice and value. `op` is legal, check_buffers() has passed, the memory is
-/// this process's. Nothing to check for kinds whose rows choose nothing.
+/// Checks all choices; succeeds for kinds without. `op` must be legal, check_buffers() must have passed, and the
+/// buffers must be in memory of this process. Errors: InvalidSpec naming rank, row, choice and value.
 [[nodiscard]] Result<void> check_choices(const planner::OpSpec& op, std::span<const int> ranks,
                                          std::span<const RankBuffers> buffers);
 
-/// Equal for equal choices and weights, whatever the numbers' type; 0 for kinds whose rows choose nothing.
+/// A digest of a rank's choices and weights, which does not depend on the integer type; 0 for kinds without choices.
 [[nodiscard]] std::int64_t choice_digest(const planner::OpSpec& op, const RankBuffers& own);
 
 /// Errors: InvalidSpec naming the first rank whose choices are not rank 0's.

@@ -18,9 +18,9 @@ class MatrixReader {
   MatrixReader(planner::DType dtype, std::span<const std::byte> bytes, std::int64_t columns) noexcept
       : dtype_(dtype), bytes_(bytes), columns_(columns) {}
 
-  /// `out` has one element per column.
+  /// Reads a row; `out` has one element per column.
   void read_row(std::int64_t row, std::span<double> out) const noexcept { read_part(row, 0, out); }
-  /// Columns `first_column` on, as many as `out` has elements.
+  /// Reads as many columns as `out` has elements, from `first_column` on.
   void read_part(std::int64_t row, std::int64_t first_column, std::span<double> out) const noexcept;
   [[nodiscard]] std::span<const std::byte> row_bytes(std::int64_t row) const noexcept;
 
@@ -30,11 +30,12 @@ class MatrixReader {
   std::int64_t columns_;
 };
 
-/// Half the distance between 1 and the next number of a type, 2^-precision: what one rounding changes at most.
+/// The unit roundoff of a type, 2^-precision: half the distance between 1 and the next number. One rounding changes a
+/// number at most by this factor.
 [[nodiscard]] double unit_roundoff(planner::DType dtype) noexcept;
 inline constexpr double kF32Roundoff = 0x1p-24;
-/// What one rounding changes beside, however small the number: half a type's smallest. Ordinary numbers get so small in
-/// f16 only.
+/// What one rounding may change a number by in addition, however small the number is: half the type's smallest number.
+/// 0 for types other than f16, where ordinary numbers do not get that small.
 [[nodiscard]] constexpr double half_smallest(planner::DType dtype) noexcept {
   return dtype == planner::DType::F16 ? 0x1p-25 : 0;
 }
@@ -45,7 +46,7 @@ struct ResultRow {
   std::int64_t row = 0;
 };
 
-/// What a row of C should be, and by how much each element may be off.
+/// The expected elements of a row of C, and the allowed error of each.
 struct OracleRow {
   std::vector<double> expected;
   std::vector<double> allowed;
@@ -57,22 +58,22 @@ struct Term {
   std::int64_t a_row = 0;
   std::size_t b_rank = 0;
   std::size_t expert = 0;
-  std::int64_t product_row = 0; ///< of all that the rank multiplies, as it lies between the lanes
-  double weight = 1;            ///< what the product counts times
-  /// Its place among the Bs of all ranks.
+  std::int64_t product_row = 0; ///< row of the rank's product, as it lies between the lanes
+  double weight = 1;            ///< factor of the product in the sum
+  /// The index of its B among the Bs of all ranks.
   [[nodiscard]] std::size_t b_of(const planner::OpSpec& op) const noexcept {
     return b_rank * static_cast<std::size_t>(planner::matrix_count(op)) + expert;
   }
 };
 
-/// What the ranks bring to a row of C, each a row of A, or of choices that a row of A has, times a B: the definition of
-/// every kind but for what rows choose.
+/// The terms of a row of C if no row chooses experts. With Products, which adds the choices, this is the definition of
+/// every kind.
 [[nodiscard]] std::vector<Term> terms_of(const planner::OpSpec& op, const RowSplits& splits, const ResultRow& at);
 
-/// How many products add up to a row of C: those of every rank where the collective sums, else 1.
+/// How many products add up to a row of C: all ranks' products where the collective sums, else 1.
 [[nodiscard]] int term_count(const planner::OpSpec& op) noexcept;
 
-/// The products that add up to a row of C, with the experts that rows choose: the definition of every kind.
+/// The products that add up to a row of C, with the experts that rows choose.
 class Products {
  public:
   /// The buffers must outlive *this.
@@ -82,16 +83,16 @@ class Products {
  private:
   planner::OpSpec op_;
   RowSplits splits_;
-  std::vector<ChoiceReader> choices_; ///< by rank; none where rows choose nothing
+  std::vector<ChoiceReader> choices_; ///< by rank; empty for kinds without choices
 };
 
-/// What the elements of a type that has scales stand for; 1 for other types.
+/// The scales of A and B; 1 for types without scales.
 class Scales {
  public:
   Scales(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
   [[nodiscard]] double of_a(const Term& term) const;
-  /// @param b Term::b_of()
+  /// @param b  Term::b_of()
   [[nodiscard]] double of_b(std::size_t b, std::size_t column) const;
 
  private:
@@ -106,37 +107,37 @@ class Addends {
   /// The buffers must outlive *this.
   Addends(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
-  /// That of the expert or rank which multiplies the row: matmul_all_to_all adds it before the row travels.
+  /// The bias of the expert or rank that multiplies the row. In matmul_all_to_all that is the sender.
   [[nodiscard]] std::vector<double> bias_at(const ResultRow& at) const;
   [[nodiscard]] std::vector<double> residual_at(const ResultRow& at) const;
 
  private:
   planner::OpSpec op_;
   Products products_;
-  std::vector<std::vector<double>> bias_; ///< by B, or by rank of kinds that sum
+  std::vector<std::vector<double>> bias_; ///< by B; by rank in kinds that sum
   std::vector<MatrixReader> residual_;    ///< by rank
 };
 
-/// Rows of C in double precision with the bound that verify.hpp states. Uses the machine's threads; the numbers do
-/// not depend on them.
+/// Rows of C in double precision with the bound that verify.hpp states. Uses several threads; the numbers do not depend
+/// on how many.
 class DoubleOracle {
  public:
   /// Reads B once for its column norms. The buffers must outlive *this.
   DoubleOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
-  /// One per wanted row, in their order. Reads B once for all of them; each costs terms * k * n multiply-adds.
+  /// The wanted rows, in their order. Reads B once for all of them; a row costs terms * k * n multiply-adds.
   [[nodiscard]] std::vector<OracleRow> rows(std::span<const ResultRow> wanted) const;
-  /// Frobenius norm of a B, by its place.
+  /// The Frobenius norm of B with this index (Term::b_of()).
   [[nodiscard]] double frobenius_norm(std::size_t b) const;
 
  private:
   /// A row of A that a rank's B is multiplied with.
   struct Factor {
-    std::size_t wanted = 0; ///< index of the row of C that it adds to
+    std::size_t wanted = 0; ///< index of the row of C that the product is added to
     std::vector<double> a;
-    double weight = 1; ///< that the row of C counts it times
-    double scale = 1;  ///< of the weight and of a's numbers
-    double norm = 0;   ///< of a, scaled
+    double weight = 1; ///< factor of the product in the sum
+    double scale = 1;  ///< weight times the scale of A
+    double norm = 0;   ///< 2-norm of a, times |scale|
   };
   using Factors = std::vector<std::vector<Factor>>; ///< by B
 
@@ -151,19 +152,19 @@ class DoubleOracle {
   Addends addends_;
   std::vector<MatrixReader> a_;                   ///< by rank
   std::vector<MatrixReader> b_;                   ///< by B
-  std::vector<std::vector<double>> column_norms_; ///< by B: |b_j|, scaled
+  std::vector<std::vector<double>> column_norms_; ///< by B: 2-norm of each column, times its scale
 };
 
-/// Rows of C x for one vector x of +-1: a check of all of C for the price of a few of its rows.
+/// C x for one vector x of +-1: a check of all rows of C for the price of a few.
 class ProjectedOracle {
  public:
-  /// Uses the machine's threads. `oracle` is of the same buffers.
+  /// Uses several threads. `oracle` must be made from the same buffers.
   ProjectedOracle(const planner::OpSpec& op, std::span<const RankBuffers> buffers, const DoubleOracle& oracle,
                   std::uint64_t seed);
 
   struct Check {
     double difference = 0; ///< |c x - sum over terms of a (B x)|
-    double allowed = 0;    ///< root sum of squares of the elements' allowed errors, bounded from the norms of B
+    double allowed = 0;    ///< root of the sum of squares of the elements' allowed errors, bounded by norms of B
   };
   /// `c_row` is the row of C at `at`. Safe to share.
   [[nodiscard]] Check check(const ResultRow& at, std::span<const double> c_row) const;

@@ -5,7 +5,7 @@
 
 namespace mc2::executor {
 
-/// One element to and from the type that sums accumulate in.
+/// Convert an element to f32, in which sums accumulate, and back.
 [[nodiscard]] inline float load(float value) noexcept { return value; }
 [[nodiscard]] inline float load(Bf16 value) noexcept { return to_float(value); }
 [[nodiscard]] inline float load(F16 value) noexcept { return to_float(value); }

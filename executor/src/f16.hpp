@@ -14,13 +14,13 @@ struct F16 {
 [[nodiscard]] inline float to_float(F16 value) noexcept {
   const std::uint32_t sign = (value.bits & 0x8000U) << 16U;
   const std::uint32_t magnitude = (value.bits & 0x7FFFU) << 13U;
-  // The exponents' biases differ by 112; multiplying by 2^112 also makes subnormal numbers normal. Always done, so that
-  // loops have no branch.
+  // The exponents' biases differ by 112; multiplying by 2^112 also makes subnormal numbers normal. It is done for
+  // infinities and NaNs, too, so that loops have no branch.
   const auto finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F);
   return std::bit_cast<float>(sign | (magnitude >= 0x7C00U << 13U ? magnitude | 0x7F800000U : finite));
 }
 
-/// Rounds to nearest, ties to even; a NaN stays a NaN, and what rounds beyond 65504 becomes infinite.
+/// Rounds to nearest, ties to even. A NaN stays a NaN; a number that rounds to more than 65504 becomes infinite.
 [[nodiscard]] inline F16 to_f16(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16U) & 0x8000U;

@@ -20,7 +20,7 @@ struct F8E4m3 {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 20U) * 0x1p120F));
 }
 
-/// Rounds to nearest, ties to even; a NaN stays a NaN, and what is beyond 448 becomes 448, as conversions of GPUs do.
+/// Rounds to nearest, ties to even. A NaN stays a NaN; a number beyond 448 becomes 448, as in conversions of GPUs.
 [[nodiscard]] inline F8E4m3 to_f8e4m3(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 24U) & 0x80U;

@@ -11,7 +11,7 @@ namespace mc2::executor {
 /// Bytes of one number.
 [[nodiscard]] constexpr std::int64_t size_bytes(IndexType type) noexcept { return type == IndexType::I32 ? 4 : 8; }
 
-/// The number at a place of an array of a type, which may lie anywhere in memory of this process.
+/// The number at a place of an array. The array may have any alignment.
 [[nodiscard]] inline std::int64_t number_at(std::span<const std::byte> numbers, IndexType type,
                                             std::int64_t place) noexcept {
   const auto read = [&]<typename Number>(Number value) {

@@ -6,22 +6,22 @@
 
 namespace mc2::executor {
 
-/// Marks what the calling thread does, for tools that show ranges (NVTX). Costs nanoseconds while none is attached,
-/// and allocates nothing of its own.
+/// Marks what the calling thread does while *this lives, for tools that show NVTX ranges. Costs some nanoseconds if no
+/// tool is attached. Allocates nothing itself.
 class NamedRange {
  public:
-  /// @param name    of static storage
-  /// @param number  shown with it, e.g. a block's
+  /// @param name    must have static storage
+  /// @param number  shown beside the name, e.g. the number of a block
   explicit NamedRange(const char* name, std::int64_t number = 0) noexcept;
   ~NamedRange();
   NamedRange(const NamedRange&) = delete;
   NamedRange& operator=(const NamedRange&) = delete;
 
-  /// Looks for a tool. To be called by each thread before its first range; several may at once.
+  /// Looks for a tool. Each thread calls it before its first range. Threads: safe to share.
   static void set_up() noexcept;
 };
 
-/// What a lane's work on one block is called.
+/// The name of the range in which a lane works on one block.
 [[nodiscard]] constexpr const char* block_range_name(planner::Lane lane) noexcept {
   return lane == planner::Lane::Compute ? "mc2 compute block" : "mc2 communication block";
 }

@@ -7,15 +7,15 @@
 
 namespace mc2::executor {
 
-/// What becomes of an operand from run to run.
+/// How an operand changes from run to run.
 enum class OperandUse : std::uint8_t {
-  Kept,
-  Renewed, ///< may hold other numbers
-  Written,
+  Kept,    ///< does not change
+  Renewed, ///< the caller may put in other numbers
+  Written, ///< every run writes it
 };
 
-/// Calls `visit(span, name, use)` for all that a rank's matrices, bags and choices consist of, empty or not, always in
-/// this order. `Buffers`: RankBuffers, constant or not.
+/// Calls `visit(span, name, use)` for all operands of a rank, also for empty ones, always in this order.
+/// `Buffers` is RankBuffers or const RankBuffers.
 template <typename Buffers, typename Visit>
 void visit_operands(Buffers& own, const Visit& visit) {
   visit(own.a, "A", OperandUse::Renewed);
@@ -34,7 +34,7 @@ void visit_operands(Buffers& own, const Visit& visit) {
   visit(own.normed, "normed", OperandUse::Written);
 }
 
-/// The same until a visit fails. Errors: as that one's.
+/// Calls `visit(span, name)` as above until a call fails. Errors: as that call's.
 template <typename Buffers, typename Visit>
 Result<void> try_operands(Buffers& own, const Visit& visit) {
   Result<void> result;

@@ -8,8 +8,8 @@
 
 namespace mc2::executor {
 
-/// Bits of a quiet NaN that no arithmetic produces, one element long: an element that still has them was never
-/// written. Integers, of which only copies are made, have no NaN: 127.
+/// The bits of one poisoned element: a quiet NaN that no arithmetic produces. An element that still has these bits was
+/// not written. i8 has no NaN; its poison is 127, which is enough because runs only copy i8 elements.
 [[nodiscard]] inline std::span<const std::byte> poison_of(planner::DType dtype) noexcept {
   static constexpr std::array kF32{std::byte{0xAD}, std::byte{0xDE}, std::byte{0xC0}, std::byte{0x7F}};
   static constexpr std::array kF16{std::byte{0xDE}, std::byte{0x7E}};

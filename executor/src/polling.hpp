@@ -3,10 +3,10 @@
 #include <chrono>
 #include <thread>
 
-// What a thread does that polls for something.
+// Helpers for threads that poll.
 namespace mc2::executor {
 
-/// Lets the other hyper-thread, or an emulator, know that this one only polls.
+/// Tells the processor that this thread only polls, so that the other hyper-thread gets more of the core.
 inline void relax_processor() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -15,11 +15,11 @@ inline void relax_processor() noexcept {
 #endif
 }
 
-/// Between two looks: yields the core at first, so that a short wait ends at once, and then sleeps, so that a long one
-/// takes no core from the matmul.
+/// The pauses of a thread that polls. At first it yields the core, so that a short wait ends at once; later it sleeps,
+/// so that a long wait takes no core from the matmul.
 class Patience {
  public:
-  /// @param sleep between looks after the first `yield_for`; 0: never
+  /// @param sleep      length of a pause after the first `yield_for`; 0: always yields
   Patience(std::chrono::microseconds sleep, std::chrono::microseconds yield_for) noexcept
       : sleep_(sleep), sleep_from_(std::chrono::steady_clock::now() + yield_for) {}
 

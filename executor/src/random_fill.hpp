@@ -9,16 +9,16 @@
 
 namespace mc2::executor {
 
-/// Fills `bytes` with numbers in [-1, 1) that `dtype` represents exactly, I8 with integers in [-128, 127]. Same seed,
-/// same numbers, on every machine.
+/// Fills `bytes` with numbers in [-1, 1) that `dtype` represents exactly; I8 with integers in [-128, 127]. The same
+/// seed gives the same numbers on every machine.
 void fill_random(planner::DType dtype, std::span<std::byte> bytes, std::uint64_t seed);
 
-/// Fills what rows choose: each different experts, the first ones more often than the last, as routers do. Same seed,
-/// same choices, on every machine.
+/// Fills the choices of rows. A row's experts differ; the first experts are chosen more often than the last, because
+/// routers are uneven, too. The same seed gives the same choices on every machine.
 void fill_random_choices(const planner::ChosenExperts& experts, std::span<std::int64_t> chosen, std::uint64_t seed);
 
-/// Fills offsets and row numbers of one rank's bags: lengths between 0 and 2 k that are k on average, so that `indices`
-/// has table_count * m * k elements, and any rows. Same seed, same bags, on every machine.
+/// Fills offsets and row numbers of one rank's bags. Lengths are between 0 and 2 k, and exactly k on average, so that
+/// `indices` has table_count * m * k elements. The same seed gives the same bags on every machine.
 void fill_random_bags(const planner::OpSpec& op, std::span<std::int64_t> offsets, std::span<std::int64_t> indices,
                       std::uint64_t seed);
 

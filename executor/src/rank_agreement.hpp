@@ -5,18 +5,19 @@
 
 #include "mc2/planner/error.hpp"
 
-/// What ranks conclude from the same texts, given by rank, however those have travelled: by ProcessGroup's memory or by
-/// MPI's messages.
+/// Conclusions that every rank draws from the same texts of all ranks. The texts may have been exchanged by a
+/// ProcessGroup or by MPI.
 namespace mc2::executor {
 
-/// An error as a rank tells it the others; empty where there is none.
+/// The text by which a rank tells others its error; empty for success.
 [[nodiscard]] std::string error_text(const Result<void>& own);
 
-/// The first error by rank, with the rank's number in front, of the texts that error_text() made of every rank's; the
-/// own as it is where all are refused alike.
+/// The error of the first rank that has one, with the rank's number in front. If all ranks have the same error, it is
+/// returned without a number.
+/// @param texts  error_text() of every rank, by rank
 [[nodiscard]] Result<void> first_error(const Result<void>& own, std::span<const std::string> texts);
 
-/// Whether all ranks call the same. Errors: Mismatch, naming the first rank that calls something else than rank 0, and
+/// Checks that all ranks make the same call. Errors: Mismatch, naming the first rank whose text is not rank 0's, and
 /// both texts.
 [[nodiscard]] Result<void> check_same_call(std::span<const std::string> texts);
 

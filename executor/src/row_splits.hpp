@@ -12,30 +12,30 @@
 
 namespace mc2::executor {
 
-/// Rows that one expert multiplies for one other rank, or its own: they lie one below the other on both sides.
+/// The rows that one expert multiplies for one rank, which may be the expert's own. They are contiguous on both ranks.
 struct ExpertRows {
   int expert = 0;
-  std::int64_t first = 0; ///< among the rows of the two ranks
+  std::int64_t first = 0; ///< index of the first row among all rows that the two ranks exchange
   std::int64_t count = 0;
-  std::int64_t row = 0; ///< where they start on the side of who multiplies: in C, or in A where products travel
+  std::int64_t row = 0; ///< where they start on the rank that multiplies: in C or, where products travel, in A
 };
 
-/// How many rows each rank has for each other, and where they lie: packed in the order of the ranks, by whom they go to
-/// where they are sent from, by whom they come from where they arrive, and within a rank's in the order of its experts.
-/// Where the rank has several experts, its own A, or C, is packed by expert, and an expert's rows by rank. Where every
-/// rank is sent the same rows, to be gathered or summed, these start with the sender's first. A value; safe to share.
+/// How many rows each rank has for each other, and where the rows lie. On the sender rows are ordered by receiver, on
+/// the receiver by sender; within that by the experts of the rank that multiplies. On the rank that multiplies, if it
+/// has several experts, A (where products travel) or C is ordered by expert, and within an expert by rank. Where all
+/// ranks get the same rows, to be gathered or summed, they start at the sender's first row. A value; safe to share.
 class RowSplits {
  public:
-  /// m / ranks rows between any two; all m where rows are not divided.
+  /// Equal splits: m / ranks rows between any two ranks; all m rows where rows are not divided.
   explicit RowSplits(const planner::OpSpec& op);
-  /// What the buffers of all ranks say; equal where they say nothing. check_splits() has passed.
+  /// The splits by the buffers of all ranks; equal splits if they have no counts. check_splits() must have passed.
   RowSplits(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
   [[nodiscard]] std::int64_t count(int from, int to) const noexcept { return at(counts_, from, to); }
   [[nodiscard]] std::int64_t send_offset(int from, int to) const noexcept { return at(send_offsets_, from, to); }
   [[nodiscard]] std::int64_t receive_offset(int to, int from) const noexcept { return at(receive_offsets_, to, from); }
-  /// The rows that `holder` multiplies for `peer`, those of each of its experts, in the order in which the two ranks
-  /// exchange them.
+  /// The rows that `holder` multiplies for `peer`, one entry for each of holder's experts, in the order in which the
+  /// two ranks exchange them.
   [[nodiscard]] std::span<const ExpertRows> rows_by_expert(int holder, int peer) const noexcept {
     return std::span(expert_rows_)
         .subspan(static_cast<std::size_t>((holder * world_size_ + peer) * expert_count_),
@@ -53,35 +53,35 @@ class RowSplits {
   void add_expert_rows(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
   int world_size_;
-  int expert_count_; ///< of a rank
+  int expert_count_; ///< experts of a rank
   bool all_get_the_same_;
   std::vector<std::int64_t> counts_;          ///< [from, to]
   std::vector<std::int64_t> send_offsets_;    ///< [from, to]
   std::vector<std::int64_t> receive_offsets_; ///< [to, from]
-  std::vector<ExpertRows> expert_rows_;       ///< [who multiplies, peer, expert]
+  std::vector<ExpertRows> expert_rows_;       ///< [rank that multiplies, peer, expert]
 };
 
-/// Rows between two ranks by expert of who multiplies, as many counts as a rank has: experts of all ranks.
+/// The length of a rank's send_counts and receive_counts: the number of experts of all ranks.
 [[nodiscard]] std::size_t count_count(const planner::OpSpec& op) noexcept;
 
-/// received_counts() of as many as each rank needs, which nobody has checked.
+/// As received_counts(), without checks: every rank must have count_count() send_counts.
 [[nodiscard]] std::vector<std::int64_t> transposed_counts(const planner::OpSpec& op,
                                                           std::span<const RankBuffers> ranks);
 
-/// Whether the counts of the ranks that this process holds are legal each for itself. Errors: InvalidSpec naming rank
-/// and value: counts of another kind, not one per expert, sent without received, below 0, or more than m / ranks with
-/// one rank.
+/// Checks each rank's counts alone, for the ranks that this process holds. Errors: InvalidSpec naming rank and value,
+/// for counts in a kind that takes none, a wrong number of counts, send_counts without receive_counts, a count below 0,
+/// or more than m / ranks rows with one rank.
 [[nodiscard]] Result<void> check_splits(const planner::OpSpec& op, std::span<const int> ranks,
                                         std::span<const RankBuffers> buffers);
 
-/// Whether every rank receives what the others say that they send, for a process that holds all ranks; check_splits()
-/// has passed. Errors: InvalidSpec naming both ranks and values, or the rank without counts.
+/// Checks that every rank's receive_counts match the others' send_counts, in a process that holds all ranks.
+/// check_splits() must have passed. Errors: InvalidSpec naming both ranks and values, or the rank without counts.
 [[nodiscard]] Result<void> check_splits_agree(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
-/// What a rank of a kind that takes counts tells the others: its counts, sent and received, or -1 for each.
+/// The numbers that a rank tells the others: its send_counts, then its receive_counts; -1 for each if it has none.
 [[nodiscard]] std::vector<std::int64_t> counts_of(const planner::OpSpec& op, const RankBuffers& own);
-/// The rows between all ranks, for processes that hold some; nothing where no rank has counts.
-/// Errors: as check_splits_agree. @param told counts_of() all ranks, by rank
+/// The splits of all ranks, for processes that hold only some; unset if no rank has counts.
+/// Errors: as check_splits_agree. @param told  counts_of() all ranks, by rank
 [[nodiscard]] Result<std::optional<RowSplits>> agreed_splits(const planner::OpSpec& op,
                                                              std::span<const std::int64_t> told);
 

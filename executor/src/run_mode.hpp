@@ -10,12 +10,13 @@ namespace mc2::executor {
 
 inline constexpr std::size_t kRunModeCount = static_cast<std::size_t>(RunMode::SerialCompute) + 1;
 
-/// Whether a lane starts when the other has done all its blocks, or would if it ran.
+/// Whether the second lane starts only when the first has done all its blocks. SerialCompute counts, although only one
+/// lane runs.
 [[nodiscard]] constexpr bool is_serial(RunMode mode) noexcept {
   return mode == RunMode::Serial || mode == RunMode::SerialCompute;
 }
 
-/// What the stages make of the mode that is asked for.
+/// The mode that runs if `asked` is asked for: Fused becomes Serial in a serial schedule.
 [[nodiscard]] constexpr RunMode mode_of(const StageList& list, RunMode asked) noexcept {
   return list.schedule == planner::Schedule::Serial && asked == RunMode::Fused ? RunMode::Serial : asked;
 }

@@ -9,7 +9,7 @@
 
 namespace mc2::executor {
 
-/// A thread's turn to run on a communicator. A second one that came in between would disturb the first.
+/// A thread's turn to run on a communicator, on which one thread at a time may run.
 class RunTurn {
  public:
   /// Throws SystemError while another thread has its turn.
@@ -18,7 +18,7 @@ class RunTurn {
       throw SystemError("run", EBUSY, "another thread runs on this communicator; one run at a time");
   }
   struct Waits {};
-  /// Comes after another thread's turn, for what cannot fail.
+  /// Waits for another thread's turn to end, for callers that cannot fail.
   RunTurn(std::atomic_flag& is_taken, Waits /*tag*/) noexcept : is_taken_(is_taken) {
     while (is_taken.test_and_set(std::memory_order_acquire))
       std::this_thread::sleep_for(std::chrono::microseconds(100));

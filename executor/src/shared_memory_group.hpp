@@ -4,7 +4,7 @@
 
 namespace mc2::executor {
 
-/// Processes of one machine, through memory that they share, which has no name any more once all have come.
+/// A group of processes of one machine, through shared memory. The memory's name is removed once all have come.
 class SharedMemoryGroup final : public ProcessGroup {
  public:
   /// As open_process_group().

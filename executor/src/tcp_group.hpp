@@ -4,16 +4,17 @@
 
 namespace mc2::executor {
 
-/// Errors: InvalidSpec for what is no host:port.
+/// Checks an address. Errors: InvalidSpec unless it is host:port.
 [[nodiscard]] Result<void> check_rank_zero(const std::string& address);
 
-/// Processes of several hosts, by TCP: each is connected with rank 0, which passes on what it hears as long as it is
-/// there. A rank whose process ends, and one of which nothing is heard any more, be it stopped or its link cut, has
-/// failed. What is sent is neither encrypted nor signed: for networks whose hosts trust one another.
+/// A group of processes on several hosts, through TCP. Each process is connected with rank 0, which passes messages on
+/// to the others. A rank has failed if its process ends, or if nothing is heard of it for some time, because its
+/// process is stopped or its link cut. Messages are neither encrypted nor signed: for networks whose hosts trust one
+/// another.
 class TcpGroup final : public ProcessGroup {
  public:
-  /// As open_process_group(), naming hosts beside ranks. Rank 0 waits at the place's address for processes with its
-  /// key.
+  /// As open_process_group(); errors name hosts beside ranks. Rank 0 waits at the place's address for processes with
+  /// the same key.
   TcpGroup(const ProcessPlace& place, int world_size, std::chrono::milliseconds deadline);
   ~TcpGroup() override;
 

@@ -12,25 +12,25 @@
 #include <string_view>
 #include <utility>
 
-/// What processes of several hosts send one another.
+/// The messages that processes on several hosts exchange.
 namespace mc2::executor::frames {
 
 inline constexpr std::uint32_t kProtocol =
-    0x6d633202; ///< tells apart another program, and another form of what follows
-/// Of a frame's text: what processes tell one another takes far less.
+    0x6d633202; ///< first word of a frame; another value means another program or another version of this format
+/// The longest text of a frame; messages are far shorter.
 inline constexpr std::uint32_t kMostBytes = 64U << 20U;
 
 enum class Kind : std::uint32_t {
-  Hello = 1,   ///< a rank's host, how many ranks it wants, and key
-  Refused = 2, ///< why a rank may not take part
-  Welcome = 3, ///< all have come: their hosts, by rank
+  Hello = 1,   ///< a rank's host, number of ranks that it expects, and key
+  Refused = 2, ///< the reason why a rank may not take part
+  Welcome = 3, ///< all ranks have come; their hosts, by rank
   Data = 4,    ///< a rank's part of an all_gather
-  Failed = 5,  ///< what failed first
-  Left = 6,    ///< a rank takes part in nothing any more
-  Beat = 7,    ///< it is still there
+  Failed = 5,  ///< the reason of the first failure
+  Left = 6,    ///< the rank exchanges no further messages
+  Beat = 7,    ///< the sender is alive
 };
 
-/// Of hosts with the same byte order, as all that CUDA runs on have.
+/// Header of a frame. The hosts must have the same byte order, as all hosts that CUDA runs on do.
 struct Header {
   std::uint32_t protocol = kProtocol;
   Kind kind = Kind::Beat;
@@ -41,14 +41,14 @@ static_assert(sizeof(Header) == 16);
 
 using Message = std::shared_ptr<const std::string>;
 
-/// A frame: header and text.
+/// The bytes of a frame: header and text.
 inline Message message_of(Kind kind, int rank, std::string_view text) {
   const Header header{.kind = kind, .rank = rank, .byte_count = static_cast<std::uint32_t>(text.size())};
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
   return std::make_shared<const std::string>(bytes.append(text));
 }
 
-/// A connection with another process; used on the network's thread only.
+/// A connection with another process. Only the network's thread uses it.
 struct Link : std::enable_shared_from_this<Link> {
   using Socket = boost::asio::ip::tcp::socket;
 
@@ -58,7 +58,7 @@ struct Link : std::enable_shared_from_this<Link> {
     (void)fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
   }
 
-  /// @param written  called when the system has the frame, or no connection takes it any more; may be empty
+  /// @param written  called when the system has taken the frame, or the connection has failed; may be empty
   void send(Message message, std::function<void()> written = {}) {
     outbox.push_back({std::move(message), std::move(written)});
     if (outbox.size() == 1) write_next();
@@ -70,7 +70,7 @@ struct Link : std::enable_shared_from_this<Link> {
                                  const Outgoing done = std::move(self->outbox.front());
                                  self->outbox.pop_front();
                                  if (done.written) done.written();
-                               } while (error && !self->outbox.empty()); // the reader tells
+                               } while (error && !self->outbox.empty()); // the reader reports the failure
                                if (!self->outbox.empty()) self->write_next();
                              });
   }
@@ -81,7 +81,7 @@ struct Link : std::enable_shared_from_this<Link> {
   };
 
   Socket socket;
-  int rank = -1; ///< at the other end
+  int rank = -1; ///< the rank at the other end
   Header header;
   std::string text;
   std::deque<Outgoing> outbox; ///< the first one is being written

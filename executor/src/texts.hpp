@@ -2,7 +2,7 @@
 
 #include <string>
 
-/// How messages name things.
+/// Words of messages.
 namespace mc2::executor {
 
 /// "rank 2".

@@ -8,9 +8,9 @@
 
 namespace mc2::executor {
 
-/// Compares every normalised row with that of the C beside it in double precision, as verify.hpp states. Returns the
-/// largest |result - expected| / allowed; 0 for an operator without a norm. Errors: Mismatch for "normed" naming rank,
-/// row and column.
+/// Compares every normalised row with the norm of the same row of C in double precision, as verify.hpp states. Returns
+/// the largest |result - expected| / allowed; 0 for an operator without a norm. Errors: Mismatch for "normed" naming
+/// rank, row and column.
 [[nodiscard]] Result<double> verify_norm(const planner::OpSpec& op, std::span<const RankBuffers> buffers);
 
 } // namespace mc2::executor

@@ -6,10 +6,10 @@
 #include "double_oracle.hpp"
 #include "mc2/planner/error.hpp"
 
-/// How checks of results word what they found.
+/// Errors of the checks of results.
 namespace mc2::executor {
 
-inline constexpr int kDigits = 9; ///< of a float: as many as tell each from its neighbours
+inline constexpr int kDigits = 9; ///< decimal digits that tell each f32 number from its neighbours
 
 struct Position {
   ResultRow at;

@@ -12,14 +12,14 @@
 
 namespace mc2::executor::node {
 
-/// How ranks that are processes of one node tell one another where their memory is; both calls *collective*, also over
-/// the ranks of other nodes where there are some.
+/// How processes of one node, a rank each, tell one another where their memory is. Both functions are *collective* over
+/// all ranks of the job, also those of other nodes.
 struct Meeting {
-  int rank = 0; ///< of the node's ranks, which count from 0
-  int world_size = 0;
+  int rank = 0;       ///< this rank's number among the node's ranks, from 0
+  int world_size = 0; ///< number of ranks on the node
   std::function<std::vector<std::int64_t>(std::int64_t own)> gather; ///< every rank's number, by rank
   std::function<Result<void>(const Result<void>& own)> share_error;  ///< the first error by rank, on every rank
-  std::vector<int> names = {};                                       ///< by rank: what errors call it; empty: the same
+  std::vector<int> names = {};                                       ///< by rank: the rank in errors; empty: its number
 };
 
 /// A symmetric heap of ranks that are processes of one node: every rank has mapped every rank's segment. Anonymous
@@ -34,11 +34,11 @@ class NodeHeap {
   NodeHeap(const NodeHeap&) = delete;
   NodeHeap& operator=(const NodeHeap&) = delete;
 
-  /// Zero until it is first written. Every rank may read and write it.
+  /// The memory of a rank. It is zero until it is first written. Every rank may read and write it.
   [[nodiscard]] std::span<std::byte> segment(int rank) const noexcept {
     return {segments_[static_cast<std::size_t>(rank)], byte_count_};
   }
-  /// Where that rank has what this rank has at `own`, an address in this rank's segment.
+  /// The address in another rank's segment with the same offset as `own` has in this rank's segment.
   [[nodiscard]] std::byte* of_peer(int rank, const std::byte* own) const noexcept {
     return segments_[static_cast<std::size_t>(rank)] + (own - own_segment_);
   }

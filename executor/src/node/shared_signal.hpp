@@ -7,18 +7,19 @@
 
 namespace mc2::executor::node {
 
-/// What a waiting thread does between two looks: leaves its core to others for a moment, or throws to give up.
+/// Called by a waiting thread from time to time; throws to give up the wait.
 using Pause = std::function<void()>;
 
-/// A count in memory that several processes have mapped: its owner raises it, anyone waits. What was written before
-/// add() is visible after a wait that it satisfied. Counts wrap: those compared are less than 2^31 apart.
+/// A count in memory that several processes have mapped. Its owner raises it, and any process waits for it. Data
+/// written before add() are visible after a wait that this add() has ended. Counts wrap around, so compared counts must
+/// be less than 2^31 apart.
 class alignas(64) SharedSignal {
  public:
   void add() noexcept;
 
-  /// Until the count is `count` or beyond. Looks at it `looks` times, some microseconds by default, yields the core
-  /// some times, and then sleeps, so that more ranks than cores do not keep each other from arriving; then `pause` is
-  /// called every `sleep_for`.
+  /// Waits until the count is at least `count`. Looks at it `looks` times, by default for some microseconds; then
+  /// yields the core some times; then sleeps and calls `pause` every `sleep_for`. It sleeps because, with more ranks
+  /// than cores, a spinning rank would keep others from running.
   void wait_for(std::uint32_t count, const Pause& pause, int looks = kFewLooks,
                 std::chrono::microseconds sleep_for = kLongSleep) const;
   static constexpr int kFewLooks = 200;
@@ -27,7 +28,7 @@ class alignas(64) SharedSignal {
   [[nodiscard]] bool has_reached(std::uint32_t count) const noexcept;
 
  private:
-  /// For so long at most, while the count is below `count`.
+  /// Sleeps while the count is below `count`, for `longest` at most.
   void sleep(std::uint32_t count, std::chrono::microseconds longest) const noexcept;
 
   std::atomic<std::uint32_t> count_{0};
