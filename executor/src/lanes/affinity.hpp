@@ -17,17 +17,17 @@ enum class Pinning : std::uint8_t {
 
 [[nodiscard]] std::string_view to_string(Pinning pinning) noexcept;
 
-/// Cores that this process may use, ascending. Throws SystemError.
+/// The cores that this process may use, ascending. Throws SystemError.
 [[nodiscard]] std::vector<int> allowed_cores();
 
-/// The NUMA node of the cores that this process may use; -1 where they are of several, or Linux does not say.
+/// The NUMA node of the cores that this process may use; -1 if they are in several nodes, or Linux does not tell.
 [[nodiscard]] int memory_node();
 
-/// Which cores each lane gets; a value, decided once per communicator.
+/// Which cores each lane gets. A value, made once per communicator.
 class CoreLayout {
  public:
-  /// With C cores and R ranks: C >= 2R separates the lanes, C >= R shares the rank's core, fewer are not pinned.
-  /// Without `pin_threads` the compute lane keeps the same number of threads, and nothing is pinned.
+  /// C cores and R ranks give Pinning::Separate if C >= 2R, Shared if C >= R, else None. Without `pin_threads` no
+  /// thread is pinned, and the compute lane has as many threads as with it.
   CoreLayout(std::vector<int> cores, int world_size, bool pin_threads);
 
   [[nodiscard]] Pinning pinning() const noexcept { return pinning_; }

@@ -11,17 +11,17 @@
 
 namespace mc2::executor::lanes {
 
-/// What one rank gets from all others for one block, and sends them.
+/// One block's exchange on one rank: the pieces that it gets from all ranks and sends to them.
 struct BlockExchange {
   int rank = 0;
   std::size_t block = 0;
   planner::DType dtype = planner::DType::F32;
-  std::int64_t element_count = 0; ///< of the largest piece; pieces that are summed are all as large
+  std::int64_t element_count = 0; ///< elements of the largest piece; pieces that are summed all have this size
   const PieceAddresses* pieces = nullptr;
-  SumTarget sum;                ///< where the sum of the pieces goes; nowhere: they are copied to their landings
-  RowPitch landing;             ///< of a piece that is copied
-  std::span<std::byte> staging; ///< what the backend asks for, of the longest block
-  Clock::time_point ready;      ///< when the last data that it waited for became ready
+  SumTarget sum;                ///< where the sum of the pieces goes; empty: pieces are copied to their landings
+  RowPitch landing;             ///< distance of rows where a copied piece lands
+  std::span<std::byte> staging; ///< the backend's own memory, large enough for the longest block
+  Clock::time_point ready;      ///< when the last of the data that the exchange needs became ready
   PeerOrder order = PeerOrder::Staggered;
 
   [[nodiscard]] bool is_summed() const noexcept { return sum.first != nullptr; }

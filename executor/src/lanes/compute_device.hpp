@@ -12,28 +12,28 @@
 
 namespace mc2::executor::lanes {
 
-/// Neighbouring rows of A times neighbouring columns of B make a dense product [shape.rows, shape.columns]. Where
-/// bags are pooled there is no A, and rows of the product are samples. Rows that choose experts are tokens: A or the
-/// product has top_k rows for each.
+/// One matmul: contiguous rows of A times contiguous columns of B give a dense product [shape.rows, shape.columns].
+/// Where bags are pooled there is no A, and rows of the product are samples. Where rows choose experts, shape.rows
+/// counts tokens, and either A or the product has top_k rows for each.
 struct MatmulRun {
   const std::byte* a = nullptr;
   std::byte* product = nullptr;
   GemmShape shape = {};
-  std::int64_t first_row = 0;          ///< of the product
-  const std::byte* residual = nullptr; ///< of the product's shape, where the matmul adds it
+  std::int64_t first_row = 0;          ///< number of the first row in the whole product
+  const std::byte* residual = nullptr; ///< shaped as the product; null if the matmul adds none
   const std::byte* a_scale = nullptr;  ///< i8: the f32 scale of these rows of A
-  int expert = 0;                      ///< whose B it is, of those that the rank has
+  int expert = 0;                      ///< the rank's expert whose B is used
 };
 
-/// What one stage, or the local part, computes.
+/// The matmuls of one stage, or of the local part.
 struct MatmulWork {
   std::vector<MatmulRun> runs;
-  double flop_count = 0; ///< of all runs together
+  double flop_count = 0; ///< total of all runs
 };
 
 /// The shapes of all runs, by expert.
 using ExpertShapes = std::vector<std::vector<GemmShape>>;
-/// Those of the runs that a rank with so many experts is given.
+/// The shapes of the runs of a rank with `expert_count` experts.
 [[nodiscard]] ExpertShapes shapes_of(std::int64_t expert_count, const MatmulWork& local,
                                      std::span<const MatmulWork> stages);
 
@@ -43,32 +43,33 @@ struct ComputeTimes {
   Clock::time_point end;
 };
 
-/// What one rank's compute lane works with. Used by that lane's thread only, begin_run() while it sleeps.
+/// Does the work of one rank's compute lane. Only the lane's thread uses it; begin_run() is called while that thread
+/// sleeps.
 class ComputeDevice {
  public:
   virtual ~ComputeDevice() = default;
   virtual void begin_run(Clock::time_point /*start*/) noexcept {}
-  /// Completes the product of `work`, whose rows of A were there at `ready`. Throws RunAborted, and SystemError
-  /// naming the rank.
+  /// Computes the products of `work`. Its rows of A became ready at `ready`. Throws RunAborted, and SystemError naming
+  /// the rank.
   virtual ComputeTimes multiply(const MatmulWork& work, Clock::time_point ready, const RunControl& control) = 0;
 };
 
-/// Pools embedding bags on the lane's own thread, each sum in f32 in the order of the bag. The buffers are read by
-/// every run. A bag that is no longer legal fails the run.
+/// A device that pools embedding bags on the lane's own thread. Sums are made in f32 in the order of the bag. Every run
+/// reads the buffers; an illegal bag fails the run.
 [[nodiscard]] std::unique_ptr<ComputeDevice> make_pooling_device(const planner::OpSpec& op, int rank,
                                                                  const RankBuffers& buffers);
 
-/// Multiplies each row of A by the matrices of the experts that it chose, expert after expert: rows are gathered, up to
-/// 256 at once, multiplied with oneDNN, and scattered, or weighted and added up in f32. Choices are read by every run;
-/// one that is no longer legal fails it. Throws SystemError.
+/// A device that multiplies each row of A by the matrices of its chosen experts, expert after expert. It gathers up to
+/// 256 rows at once, multiplies them with oneDNN, and scatters the products or adds them up, weighted, in f32. Every
+/// run reads the choices; an illegal choice fails the run. Throws SystemError.
 [[nodiscard]] std::unique_ptr<ComputeDevice> make_grouped_device(const planner::OpSpec& op, int rank,
                                                                  const RankBuffers& buffers);
-/// Bytes that it keeps beside the packed copies of B.
+/// The bytes that a grouped device allocates in addition to the packed copies of B.
 [[nodiscard]] std::int64_t grouped_scratch_bytes(const planner::OpSpec& op) noexcept;
 
-/// What an operator needs, of a rank that holds `buffers`: one of those above, or one that multiplies with oneDNN. That
-/// reads B only here; `shapes` are those of all runs that will be asked for. Build it on the compute lane's thread.
-/// Throws SystemError.
+/// The device for an operator on a rank with these buffers: one of those above, or one that multiplies with oneDNN,
+/// which reads B only in this call. `shapes` must have the shapes of all later runs. Call it on the compute lane's
+/// thread. Throws SystemError.
 [[nodiscard]] std::unique_ptr<ComputeDevice> make_device(const planner::OpSpec& op, int rank,
                                                          const RankBuffers& buffers, const ExpertShapes& shapes);
 

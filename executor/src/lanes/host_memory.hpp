@@ -9,7 +9,7 @@
 
 namespace mc2::executor::lanes {
 
-/// A mapping of its own, so that alignment and page placement are those of the symmetric heap.
+/// RankMemory in host memory. Its pages are mapped as those of a SymmetricHeap, with the same alignment and placement.
 class HostMemory final : public RankMemory {
  public:
   explicit HostMemory(std::size_t byte_count) : heap_(1, byte_count) {}

@@ -8,18 +8,18 @@
 
 namespace mc2::executor::lanes {
 
-/// Whether this CPU runs the operator's type. Errors: InvalidSpec, Unsupported.
+/// Checks that this CPU can run the operator's type. Errors: InvalidSpec (op), Unsupported.
 [[nodiscard]] Result<void> check_operator(const planner::OpSpec& op);
 
-/// Errors: Unsupported, naming the bytes, when `needed_bytes` exceed what the machine has available.
+/// Errors: Unsupported, naming the bytes, if the machine has less than `needed_bytes` of memory available.
 [[nodiscard]] Result<void> check_memory(std::int64_t needed_bytes);
 
-/// Bytes of A, B, the packed copy of B, what passes between the lanes, and C, of all ranks; of tables and their bags,
-/// with 64-bit row numbers, and choices, where the operator has them.
+/// The bytes of all ranks' operands, outputs, intermediates and packed copies of B. Includes tables, bags and choices
+/// where the operator has them, with 64-bit numbers.
 [[nodiscard]] std::int64_t operator_bytes(const planner::OpSpec& op) noexcept;
 
-/// Bytes that one rank's compute device keeps: packed copies of B, of which each block of columns has its own, which
-/// the library rounds up; none for tables. Where rows choose experts, what they are gathered in, too.
+/// The bytes that one rank's compute device allocates: packed copies of B and, where rows choose experts, the memory in
+/// which rows are gathered. Each block of columns has a packed copy, whose size oneDNN rounds up. 0 for tables.
 [[nodiscard]] std::int64_t device_bytes(const StageList& list) noexcept;
 
 } // namespace mc2::executor::lanes

@@ -9,7 +9,7 @@
 
 namespace mc2::executor::lanes {
 
-/// What a lane does when it is woken.
+/// The work of a lane that is woken.
 class LaneTask {
  public:
   virtual void run_lane(int rank, planner::Lane lane) noexcept = 0;
@@ -18,10 +18,10 @@ class LaneTask {
   ~LaneTask() = default;
 };
 
-/// Counts the lanes that still run and wakes whoever waits for the last.
+/// Counts the lanes that still run, and wakes the thread that waits for the last.
 class Completion {
  public:
-  /// Before the lanes are woken.
+  /// Sets the number of lanes. Called before they are woken.
   void expect(int lane_count) noexcept;
   void lane_finished() noexcept;
   [[nodiscard]] WaitResult wait(Clock::time_point deadline) const noexcept {
@@ -33,8 +33,8 @@ class Completion {
   Signal finished_;
 };
 
-/// One lane of one rank: a thread that sleeps between tasks. The destructor joins it; no task may be running then. In a
-/// child process there is no thread to join.
+/// One lane of one rank: a thread that sleeps between tasks. The destructor joins the thread; no task may be running
+/// then. In a fork()ed child, where the thread does not exist, it does not join.
 class LaneThread {
  public:
   LaneThread(int rank, planner::Lane lane, Completion& completion);
@@ -42,7 +42,7 @@ class LaneThread {
   LaneThread(const LaneThread&) = delete;
   LaneThread& operator=(const LaneThread&) = delete;
 
-  /// Wakes the thread for one task and returns; the completion reports its end. Allocates nothing.
+  /// Wakes the thread for one task and returns; the Completion counts the task's end. Allocates nothing.
   void post(LaneTask& task) noexcept;
 
  private:

@@ -10,20 +10,20 @@
 
 namespace mc2::executor::lanes {
 
-/// The lanes of neighbouring ranks, a thread each. One call or run at a time.
+/// The lanes of consecutive ranks, with a thread for each. One call or run at a time.
 class LaneThreads {
  public:
-  /// Starts, pins and sizes the lanes of `rank_count` ranks from `first_rank` on.
-  /// @param first_place the first rank's among those of `layout`
+  /// Starts the lanes of `rank_count` ranks from `first_rank` on, pins them, and sets their numbers of threads.
+  /// @param first_place  number of the first rank in `layout`
   /// Throws SystemError naming the rank.
   LaneThreads(int first_rank, int rank_count, const CoreLayout& layout, int first_place);
 
-  /// Runs `work(rank)` once on every rank's `lane`; throws what the first failing rank threw.
+  /// Runs `work(rank)` once on every rank's `lane`. Throws the exception of the first rank that has one.
   void call(planner::Lane lane, const std::function<void(int rank)>& work);
 
   /// Wakes the lanes that `mode` uses and returns.
   void start(LaneTask& task, RunMode mode) noexcept;
-  /// Until the last lane that was started has finished.
+  /// Waits until the last lane that was started has finished.
   [[nodiscard]] WaitResult wait(Clock::time_point deadline) const noexcept { return completion_.wait(deadline); }
 
  private:

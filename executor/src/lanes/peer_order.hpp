@@ -4,8 +4,8 @@
 
 namespace mc2::executor::lanes {
 
-/// In which order a rank turns to its peers. In Staggered, rank r starts at r + 1, so that at every moment each rank
-/// is turned to by one other; in Rank, all start at rank 0. How sums are rounded does not depend on it.
+/// The order in which a rank turns to its peers. In Staggered, rank r begins with rank r + 1, so that at every moment
+/// each rank serves one other; in Rank, all begin with rank 0. The rounding of sums does not depend on it.
 enum class PeerOrder : std::uint8_t { Staggered, Rank };
 
 /// The `index`-th of a rank's peers, 0 <= index < world_size - 1.

@@ -13,10 +13,11 @@
 
 namespace mc2::executor::lanes {
 
-/// Leaves a lane whose communicator another lane has aborted; the first failure is already recorded.
+/// Thrown in a lane when another lane has failed. The first failure is recorded already.
 struct RunAborted {};
 
-/// What the lanes of one communicator share during a run: the clock's frame, the block signals, the first failure.
+/// State that the lanes of one communicator share during a run: its start and deadline, the signals of blocks, and the
+/// first failure.
 class RunControl {
  public:
   explicit RunControl(int world_size);
@@ -31,12 +32,12 @@ class RunControl {
   /// Number of blocks that a rank's first lane has finished.
   [[nodiscard]] Signal& ready(int rank) noexcept { return ready_[static_cast<std::size_t>(rank)]; }
 
-  /// Counts a lane's stages.
+  /// Counts a stage that a lane has finished.
   void stage_finished(int rank, planner::Lane lane) noexcept;
   [[nodiscard]] std::uint32_t stage_count(int rank, planner::Lane lane) const noexcept {
     return progress_[progress_index(rank, lane)].stage_count.load(std::memory_order_relaxed);
   }
-  /// The lane that has got least far, e.g. "rank 1's compute lane had finished 3 blocks".
+  /// Describes the lane that has finished the fewest blocks, e.g. "rank 1's compute lane had finished 3 blocks".
   [[nodiscard]] std::string laggard() const;
 
   /// Sleeps until `time` without using the CPU. Throws RunAborted, and SystemError naming the rank when the run's
@@ -54,7 +55,7 @@ class RunControl {
   [[nodiscard]] const SystemError& failure() const noexcept { return *failure_; }
 
  private:
-  struct alignas(64) Progress { // a cache line each: every lane writes its own
+  struct alignas(64) Progress { // in a cache line of its own, because every lane writes its own count
     std::atomic<std::uint32_t> stage_count{0};
   };
 
