@@ -16,7 +16,7 @@ Result<void> check_rank(const planner::OpSpec& op, const BagReader& bags) {
   const auto is_bad = [&](std::int64_t bag) { return !bags.check(bag / op.m, bag % op.m); };
   const std::int64_t bag_count = op.tables->table_count * op.m;
   if (const auto bad = parallel_find_first(bag_count, is_bad)) return bags.check(*bad / op.m, *bad % op.m);
-  // Every range lies within the row numbers and ascends, so the ends are all that is left.
+  // Every range ascends and lies within the indices; it remains to check the first and the last offset.
   const auto first = bags.range_of(0, 0), last = bags.range_of(op.tables->table_count - 1, op.m - 1);
   if (first.first != 0) return bag_error(0, 0, "the offsets start at " + std::to_string(first.first) + ", not at 0");
   if (last.end != bags.index_count())

@@ -18,11 +18,11 @@ const std::vector<StageTime>& lane_of(const RankTimes& times, Component componen
   return component == Component::Matmul ? times.compute : times.communication;
 }
 
-/// A lane's blocks that were touched by the other lane's work.
+/// The blocks of a lane that ran while the other lane was working, at least for a part of their time.
 struct Overlap {
-  double alone_us = 0;   ///< what they would take alone
-  double total_us = 0;   ///< their durations
-  double overlap_us = 0; ///< of that, while the other lane was working
+  double alone_us = 0;   ///< time of these blocks without the other lane
+  double total_us = 0;   ///< time that they took
+  double overlap_us = 0; ///< the part of total_us in which the other lane was working
   int count = 0;
 };
 
@@ -31,7 +31,7 @@ Overlap overlap_of(const RankTimes& rank, Component component, std::size_t full_
   const auto& lane = lane_of(rank, component);
   const auto& other = lane_of(rank, component == Component::Matmul ? Component::Collective : Component::Matmul);
   Overlap result;
-  std::chrono::nanoseconds start{0}; // both lanes have work from the run's start on, even while they wait for a core
+  std::chrono::nanoseconds start{0}; // both lanes count as working from the run's start, even if they wait for a core
   const auto add = [&](std::chrono::nanoseconds end, double alone_us) {
     result.alone_us += alone_us;
     result.total_us += to_us(end - start);
@@ -46,8 +46,8 @@ Overlap overlap_of(const RankTimes& rank, Component component, std::size_t full_
   return result;
 }
 
-/// Of blocks beside the other lane's over what they take alone. Below 1 the other lane does a part of each block's
-/// work, whenever it is done; else only the shared time is slowed.
+/// Time of blocks while the other lane works, divided by their time alone. Where blocks take less time than alone, the
+/// other lane does a part of their work, and the ratio of the whole times counts; else only the shared time is slower.
 double slowdown_of(const Overlap& seen) {
   if (seen.total_us > 0 && seen.total_us < seen.alone_us) return seen.total_us / seen.alone_us;
   if (!(seen.overlap_us > 0)) return 1;
@@ -70,7 +70,7 @@ BlockTime mean_block(const RunRecord& record, Component component, std::size_t f
   for (const auto& rank : record.ranks) {
     const auto& lane = lane_of(rank, component);
     const double block_us = to_us(lane[full_count - 1].end - lane.front().start) / static_cast<double>(full_count);
-    // A clock may say that a lane of little work took no time.
+    // The comparison with block_count is for times of 0, which a clock may give for little work.
     if (slowest.block_count == 0 || block_us > slowest.block_us)
       slowest = {block_us, rank.rank, static_cast<int>(full_count), slowest.local_us, hand_over_us(lane)};
     slowest.local_us = std::max(slowest.local_us, to_us(rank.local.end - rank.local.start));

@@ -12,7 +12,7 @@
 namespace mc2::executor {
 namespace {
 
-/// One matrix of one rank, for checks that treat them alike.
+/// One matrix of one rank, for checks that are the same for all matrices.
 struct NamedBytes {
   std::string name;
   std::span<const std::byte> bytes;
@@ -45,14 +45,14 @@ std::vector<NamedBytes> all_matrices(const planner::OpSpec& op, std::span<const 
   return matrices;
 }
 
-/// An array of numbers with the type of those.
+/// An array of integers with their type.
 struct NamedNumbers {
   NamedBytes array;
   IndexType type;
 };
 
-/// What bags and choices consist of, as matrices, so that their places are checked like them. Offsets by what the
-/// operator needs, row numbers by as many as there are: their number is the caller's.
+/// The arrays of bags and choices as matrices, so that the checks of matrices apply to them. The shape of the indices
+/// is their own size, because the caller chooses how many there are.
 std::vector<NamedNumbers> all_numbers(const planner::OpSpec& op, std::span<const int> ranks,
                                       std::span<const RankBuffers> buffers) {
   std::vector<NamedNumbers> arrays;

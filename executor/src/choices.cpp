@@ -53,7 +53,7 @@ Result<void> check_choices(const planner::OpSpec& op, std::span<const int> ranks
 std::int64_t choice_digest(const planner::OpSpec& op, const RankBuffers& own) {
   if (!op.experts) return 0;
   const ChoiceReader reader(op, own.choices);
-  std::uint64_t digest = 0xCBF29CE484222325ULL; // FNV-1a, a number at a time
+  std::uint64_t digest = 0xCBF29CE484222325ULL; // FNV-1a, with whole numbers in place of bytes
   const auto add = [&digest](std::uint64_t number) {
     digest = (digest ^ number) * 0x100000001B3ULL;
     digest ^= digest >> 29U;

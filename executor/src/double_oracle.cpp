@@ -16,11 +16,11 @@
 namespace mc2::executor {
 namespace {
 
-/// Standard deviations of the rounding errors' random walk that the bounds allow.
+/// The bounds allow so many standard deviations of the random walk of rounding errors.
 constexpr double kConfidence = 4;
-/// Room for the products of two roundings that the first-order bound of short types leaves out.
+/// A factor for the products of two roundings, which the first-order bound of short types leaves out.
 constexpr double kSecondOrder = 1.01;
-constexpr std::int64_t kTileColumns = 64; ///< of B, converted once for all rows that need them
+constexpr std::int64_t kTileColumns = 64; ///< columns of B that are converted at once, for all rows that need them
 
 double dot(std::span<const double> left, std::span<const double> right) {
   return std::inner_product(left.begin(), left.end(), right.begin(), 0.0);
@@ -28,17 +28,17 @@ double dot(std::span<const double> left, std::span<const double> right) {
 
 double norm(std::span<const double> vector) { return std::sqrt(dot(vector, vector)); }
 
-/// Rounding of the sums in f32, per unit of sum |a| |b|. Tensor cores keep 14 bits of the partial sums of f8 products
-/// that they do not hand on to f32 yet (DeepSeek-V3 technical report, arXiv 2412.19437, section 3.3.2).
+/// The allowed rounding of sums in f32, per unit of sum |a| |b|. For f8 products it is larger: tensor cores keep only
+/// 14 bits of partial sums before they add them to f32 (DeepSeek-V3 technical report, arXiv 2412.19437, section 3.3.2).
 double accumulation_roundoff(const planner::OpSpec& op) {
   constexpr double kTensorCoreRoundoff = 0x1p-13;
   const double short_sums = op.dtype == planner::DType::F8E4m3 ? 2 * kTensorCoreRoundoff : 0;
   return short_sums + kConfidence * kF32Roundoff * (std::sqrt(static_cast<double>(op.k)) + term_count(op));
 }
 
-/// How often a product may be rounded to the result's type before the last addition. A collective may do so after each
-/// of its additions, as rings do: no partial sum exceeds sum |p|. Grouped matmuls may before they weight and add up
-/// what a row chose, as cuda's do.
+/// How often a product may be rounded to the result's type before the last addition. A collective may round after each
+/// of its additions, as rings do; no partial sum exceeds sum |p|. A grouped matmul may round before it weights and adds
+/// up the products of a row's choices, as backend cuda does.
 int product_roundings(const planner::OpSpec& op) {
   if (!planner::sums_over_ranks(op.kind)) return 0;
   return op.world_size - 1 + (op.experts ? 1 : 0);
@@ -46,30 +46,32 @@ int product_roundings(const planner::OpSpec& op) {
 
 double result_roundoff(const planner::OpSpec& op) { return unit_roundoff(planner::product_type(op)); }
 
-/// What the roundings of an element may change, however small it is: of each rank's sum, and of what is made of them.
+/// What roundings may change an element by, however small it is: one rounding for each rank's sum and some for the
+/// result.
 double least_allowed(const planner::OpSpec& op) {
   constexpr int kOfResult = 4;
   return half_smallest(planner::product_type(op)) * (op.world_size + kOfResult);
 }
 
-/// Likewise of a product that is rounded before it counts so many times.
+/// The same for a product that is rounded before it is multiplied by `weight`.
 double least_allowed(const planner::OpSpec& op, double weight) {
   return half_smallest(planner::product_type(op)) * std::abs(weight);
 }
 
 bool rounds_to_short_type(const planner::OpSpec& op) { return planner::product_type(op) != planner::DType::F32; }
 
-/// A product that is rounded to a short type before it travels, and once more when the residual is added to it.
+/// Whether products are rounded to a short type before they travel, and again when the residual is added.
 bool rounds_before_residual(const planner::OpSpec& op) {
   return planner::traits_of(op.kind).moves_products() && op.epilogue.has_residual && rounds_to_short_type(op);
 }
 
-/// A sum that a collective may round to a short type before bias and residual are added to it.
+/// Whether a collective may round a sum to a short type before bias and residual are added.
 bool rounds_before_epilogue(const planner::OpSpec& op) {
   return planner::sums_over_ranks(op.kind) && op.epilogue.adds() && rounds_to_short_type(op);
 }
 
-/// Products whose rows are no whole number of 16 bytes: before bias and before the residual, cuBLASLt rounds them.
+/// Whether cuBLASLt rounds products before it adds the bias, and again before the residual. It does so if the bytes of
+/// a row are no multiple of 16.
 bool rounds_odd_rows(const planner::OpSpec& op) {
   constexpr std::int64_t kWholeBytes = 16;
   const planner::DType dtype = planner::product_type(op);
@@ -77,7 +79,7 @@ bool rounds_odd_rows(const planner::OpSpec& op) {
          op.n * planner::size_bytes(dtype) % kWholeBytes != 0;
 }
 
-/// An operand of every rank in so many parts, by their places among all ranks'.
+/// Divides an operand of every rank into `part_count` equal parts; returns the parts of all ranks, rank after rank.
 template <typename T>
 std::vector<std::span<const std::byte>> in_parts(std::int64_t part_count, std::span<const RankBuffers> buffers,
                                                  std::span<T> RankBuffers::*operand) {
@@ -106,7 +108,7 @@ void for_each_tile(std::int64_t columns, Work&& work) {
   });
 }
 
-/// B times `x`, and `x` times B.
+/// B times `x`. multiply_transposed() is `x` times B.
 std::vector<double> multiply(const MatrixReader& b, std::int64_t rows, std::span<const double> x) {
   std::vector<double> result(static_cast<std::size_t>(rows));
   constexpr std::int64_t kRowsPerCall = 64;
@@ -133,7 +135,8 @@ std::vector<double> multiply_transposed(const MatrixReader& b, std::span<const d
   return result;
 }
 
-/// Largest singular value from a few power iterations, which approach it from below: kConfidence covers the rest.
+/// Estimates the largest singular value by a few power iterations. They approach it from below; kConfidence covers the
+/// difference.
 double estimate_spectral_norm(const MatrixReader& b, std::int64_t rows, std::vector<double> v) {
   constexpr int kIterations = 6;
   double estimate = 0;
@@ -192,7 +195,7 @@ int term_count(const planner::OpSpec& op) noexcept {
 
 namespace {
 
-/// The product that a row of C is, of kinds that only move rows.
+/// The product that a row of C consists of, in kinds that only move rows.
 Term moved_term(bool is_multiplied_first, const RowSplits& splits, const ResultRow& at) {
   const auto rank = static_cast<int>(at.rank);
   for (int from = 0; from < splits.world_size(); ++from) {
@@ -326,7 +329,7 @@ std::vector<OracleRow> DoubleOracle::rows(std::span<const ResultRow> wanted) con
   return rows;
 }
 
-/// What is added to the sums of products, and the roundings of the result.
+/// Adds bias and residual to the sums of products, and allows for the roundings of the result.
 void DoubleOracle::finish_row(const ResultRow& at, OracleRow& row) const {
   const double roundoff = rounds_to_short_type(op_) ? kSecondOrder * result_roundoff(op_) : 0;
   const bool rounds_odd = rounds_odd_rows(op_), rounds_first = rounds_before_epilogue(op_) || rounds_odd;
@@ -380,7 +383,7 @@ void DoubleOracle::add_tile(const Factors& factors, std::int64_t first_column, s
       const double scale = accumulation_roundoff(op_) * factors[b][f].norm;
       const double least = least_allowed(op_, factors[b][f].weight);
       for (std::size_t j = 0; j < count; ++j) {
-        // i8: the sum of integers is exact, and scaled once.
+        // The sum is scaled once; for i8 it is an exact sum of integers.
         const double product = products[f][j] * (factors[b][f].scale * scales_.of_b(b, first + j));
         row.expected[first + j] += product;
         row.allowed[first + j] += scale * column_norms_[b][first + j] + roundoff * std::abs(product) + least;
@@ -414,7 +417,7 @@ ProjectedOracle::Check ProjectedOracle::check(const ResultRow& at, std::span<con
   const auto bias = addends_.bias_at(at), residual = addends_.residual_at(at);
   const double short_roundoff = rounds_to_short_type(op_) ? kConfidence * result_roundoff(op_) : 0;
   double expected = dot(bias, x_) + dot(residual, x_);
-  const double least_count = kConfidence * std::sqrt(static_cast<double>(op_.n)); // of a row's random walk
+  const double least_count = kConfidence * std::sqrt(static_cast<double>(op_.n)); // a random walk over n elements
   double allowed = least_count * least_allowed(op_);
   allowed += short_roundoff * norm(c_row) + kConfidence * kF32Roundoff * (norm(bias) + norm(residual));
   if (rounds_before_residual(op_)) allowed += short_roundoff * norm(bias);

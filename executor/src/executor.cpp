@@ -14,7 +14,7 @@ Result<void> check_fingerprint(const planner::Fingerprint& plan, const planner::
   return Error{ErrorCode::Stale, "fingerprint", "the plan was made for another machine: " + list_text(differences)};
 }
 
-/// The plan's stages, if the communicator may run them.
+/// The plan's stages, after the checks that the communicator may run them.
 Result<StageList> bind(const planner::Plan& plan, const Communicator& communicator, const ExecuteOptions& options) {
   if (plan.op.world_size != communicator.world_size()) {
     return Error{ErrorCode::InvalidSpec, "world_size",

@@ -11,10 +11,10 @@ namespace {
 
 struct FailureLogs {
   std::mutex mutex;
-  std::vector<const FailureLog*> made; ///< in this order
+  std::vector<const FailureLog*> made; ///< living logs in the order in which they were made
 };
 
-/// Never destroyed: devices may be closed as late as anything.
+/// Never destroyed, because devices may be closed after static objects have been destroyed.
 FailureLogs& failure_logs() {
   static auto* const logs = new FailureLogs;
   return *logs;
@@ -38,7 +38,7 @@ void log_failure(const std::string& line) noexcept {
     if (!failure_logs().made.empty()) return failure_logs().made.back()->sink_(line);
     const std::string whole = "mc2: error: " + line + "\n";
     std::fwrite(whole.data(), 1, whole.size(), stderr);
-  } catch (...) { // of a sink, or for want of memory: there is nobody else to tell
+  } catch (...) { // the sink threw or memory is short; there is no other place for the line
   }
 }
 

@@ -11,13 +11,13 @@ using Variables = std::function<const char*(const char* name)>;
 
 constexpr const char* kRankZero = "MC2_RANK_ZERO";
 
-/// How a launcher spells what it says.
+/// The environment variables of a launcher.
 struct Launcher {
   const char* rank;
   const char* world_size;
   const char* local_rank;
   const char* local_size;
-  std::array<const char*, 4> job; ///< what tells one job from another, as far as it is set
+  std::array<const char*, 4> job; ///< variables that differ between jobs; those that are set count
 };
 
 constexpr std::array kLaunchers{
@@ -52,7 +52,8 @@ std::string job_key(const Launcher& launcher, const Variables& variable) {
   return key;
 }
 
-/// Where ranks of several hosts meet: what is given, else beside the port at which the launcher's own processes do.
+/// The address at which ranks of several hosts meet: MC2_RANK_ZERO, else MASTER_ADDR and the port after MASTER_PORT,
+/// which the launcher's own processes use.
 Result<std::string> address_of_rank_0(const Variables& variable) {
   constexpr int kMostPort = 65535;
   if (const char* const given = variable(kRankZero)) return std::string(given);
@@ -86,7 +87,7 @@ Result<std::optional<LaunchedProcess>> read(const Launcher& launcher, const Vari
 } // namespace
 
 Result<std::optional<LaunchedProcess>> launched_process(const Variables& variable) {
-  // Either alone may be set by hand for something else: the pair means a launcher.
+  // A user may have set one of the two for something else. Only both together mean a launcher.
   for (const Launcher& launcher : kLaunchers)
     if (variable(launcher.rank) != nullptr && variable(launcher.world_size) != nullptr) return read(launcher, variable);
   return std::optional<LaunchedProcess>{};

@@ -31,7 +31,7 @@ constexpr std::string_view kLinkForms =
 constexpr std::string_view kVirtualForms =
     "legal form: RATE[,FIXED] such as 90Gflops,10us (rate 0.001Gflops..1000000Tflops; fixed 0ns..1000ms)";
 
-/// What is wrong with a piece of text, without the legal forms.
+/// The complaint about a piece of text; the caller adds the legal forms.
 using Complaint = std::string;
 
 std::string quoted(std::string_view text) { return std::string("\"").append(text).append("\""); }
@@ -48,14 +48,14 @@ std::string unit_names(std::span<const Unit> units) {
   return names;
 }
 
-/// Reads "2.5Gbit" into number * factor; the complaint is empty on success.
+/// Reads e.g. "2.5Gbit" as number * factor. The complaint is empty on success.
 Complaint read_quantity(std::string_view text, std::string_view what, std::span<const Unit> units, double& value) {
   const std::string name(what);
   if (text.empty()) return "the " + name + " is missing";
   double number = 0;
   const auto [rest, code] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   const bool starts_with_digit = text.front() >= '0' && text.front() <= '9';
-  if (code == std::errc::result_out_of_range) number = HUGE_VAL; // check_range says so
+  if (code == std::errc::result_out_of_range) number = HUGE_VAL; // check_range() then refuses it
   if (code == std::errc::invalid_argument || !starts_with_digit)
     return "the " + name + " " + quoted(text) + " is not a number with a unit";
   const std::string_view unit_text = text.substr(static_cast<std::size_t>(rest - text.data()));
@@ -80,7 +80,7 @@ Complaint read_in_range(std::string_view text, std::string_view what, std::span<
   return check_range(value, low, high, std::string(what) + " " + quoted(text));
 }
 
-/// Whole nanoseconds in the largest unit that needs no fraction: "20us".
+/// The text of whole nanoseconds in the largest unit that needs no fraction, e.g. "20us".
 std::string time_text(double time_us) {
   const auto ns = static_cast<std::int64_t>(std::llround(time_us * planner::kNsPerUs));
   for (const Unit& unit : kTimeUnits) {

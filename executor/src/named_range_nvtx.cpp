@@ -18,7 +18,7 @@ NamedRange::NamedRange(const char* name, std::int64_t number) noexcept {
 NamedRange::~NamedRange() { nvtxRangePop(); }
 
 void NamedRange::set_up() noexcept {
-  // NVTX's own set-up may be entered by several threads, but reads what another is writing then.
+  // NVTX allows several threads to enter its set-up, but one then reads data that another is writing.
   static const bool is_set_up = (nvtxInitialize(nullptr), true);
   static_cast<void>(is_set_up);
 }

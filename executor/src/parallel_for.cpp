@@ -9,7 +9,7 @@
 namespace mc2::executor {
 namespace {
 
-/// What the threads of one loop share.
+/// State that the threads of one loop share.
 class Loop {
  public:
   Loop(std::int64_t count, const std::function<void(std::int64_t)>& work) : count_(count), work_(work) {}

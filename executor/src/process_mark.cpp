@@ -7,7 +7,7 @@
 namespace mc2::executor {
 namespace {
 
-/// Forks between the first process that asked and this one.
+/// The number of fork() calls between the first process that called this function and the present process.
 std::atomic<std::uint64_t>& fork_count() noexcept {
   static std::atomic<std::uint64_t> count{0};
   static const int is_registered =

@@ -30,7 +30,8 @@ float uniform(std::uint64_t& state, unsigned bit_count) {
   return static_cast<float>(drawn - half_range) / static_cast<float>(half_range);
 }
 
-/// The generator's state grows by the same step with every number, so every chunk can start where it belongs.
+/// Fills chunks in parallel. The generator's state grows by a fixed step with every number, so that the state at the
+/// start of each chunk is known.
 template <typename Element, typename Convert>
 void fill(std::span<std::byte> bytes, std::uint64_t seed, unsigned bit_count, Convert&& to_element) {
   constexpr std::size_t kChunkElements = std::size_t{1} << 20U;
@@ -54,7 +55,7 @@ void fill_random_bags(const planner::OpSpec& op, std::span<std::int64_t> offsets
     return static_cast<std::int64_t>(next(seed) % static_cast<std::uint64_t>(limit));
   };
   offsets[0] = 0;
-  std::int64_t partner_length = -1; // two bags together have 2 k rows
+  std::int64_t partner_length = -1; // bags come in pairs that have 2 k rows together; -1: the next bag begins a pair
   for (std::size_t bag = 0; bag + 1 < offsets.size(); ++bag) {
     const bool is_last_alone = partner_length < 0 && bag + 2 == offsets.size();
     std::int64_t length = partner_length;
@@ -79,7 +80,7 @@ void fill_random_choices(const planner::ChosenExperts& experts, std::span<std::i
 }
 
 void fill_random(planner::DType dtype, std::span<std::byte> bytes, std::uint64_t seed) {
-  // As many bits as the significand holds.
+  // The numbers have as many bits as the type's significand.
   switch (dtype) {
     case planner::DType::F32: return fill<float>(bytes, seed, 24, [](float value) { return value; });
     case planner::DType::F16: return fill<F16>(bytes, seed, 11, to_f16);

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kCacheLineBytes = 64;
 constexpr std::uint64_t kEpilogueSeed = 0x65706967ULL, kScalesSeed = 0x7363616CULL, kChoicesSeed = 0x63686F69ULL;
 
-/// A different stream of numbers for each matrix of each rank.
+/// A seed that gives each matrix of each rank another stream of numbers.
 std::uint64_t matrix_seed(std::uint64_t seed, std::size_t rank, std::uint64_t matrix) {
   return seed * 0x9E3779B97F4A7C15ULL + (static_cast<std::uint64_t>(rank) * 2 + matrix + 1) * 0xD1B54A32D192ED03ULL;
 }
@@ -58,7 +58,7 @@ void RandomProblem::add_counts(std::span<const std::int64_t> counts) {
     views_[rank].receive_counts = std::span(receive_counts_).subspan(rank * count, count);
 }
 
-/// Where all get the same result, all add the same to it.
+/// Adds bias, residual and the norm's operands. They are the same on all ranks if all ranks get the same result.
 void RandomProblem::add_epilogue(const OperandShapes& shapes, std::uint64_t seed, std::size_t rank) {
   const planner::DType dtype = planner::product_type(op_);
   const std::size_t owner = planner::collective_of(op_.kind) == planner::Collective::AllReduce ? 0 : rank;
@@ -74,7 +74,7 @@ void RandomProblem::add_epilogue(const OperandShapes& shapes, std::uint64_t seed
   views_[rank].normed = add_matrix(shapes.normed, dtype);
 }
 
-/// Scales that make elements of about 1, other ones for every column and rank.
+/// Adds scales, different for every column and rank. With them elements are about 1.
 void RandomProblem::add_scales(const OperandShapes& shapes, std::uint64_t seed, std::size_t rank) {
   const auto fill = [&](const MatrixShape& shape, std::uint64_t scales_seed) {
     const auto bytes = add_matrix(shape, planner::DType::F32);
@@ -87,7 +87,7 @@ void RandomProblem::add_scales(const OperandShapes& shapes, std::uint64_t seed, 
     }
     return bytes;
   };
-  // Of all ranks' A where every rank is told all: the same numbers then.
+  // In kinds that communicate first every rank has the scales of all ranks' A, which must be the same on all ranks.
   const std::size_t owner = planner::traits_of(op_.kind).communicates_first() ? 0 : rank;
   views_[rank].a_scales = fill(shapes.a_scales, matrix_seed(seed + kScalesSeed, owner, 0));
   views_[rank].b_scales = fill(shapes.b_scales, matrix_seed(seed + kScalesSeed, rank, 1));
@@ -107,7 +107,7 @@ EmbeddingBags RandomProblem::add_bags() {
   return {.offsets = std::as_bytes(own.offsets), .indices = std::as_bytes(own.indices), .type = IndexType::I64};
 }
 
-/// One array for all ranks, which bring the same.
+/// All ranks share one array, because they must have the same choices.
 ExpertChoices RandomProblem::add_choices(std::size_t rank) {
   if (rank > 0) return views_.front().choices;
   const std::int64_t count = op_.m * op_.experts->top_k;

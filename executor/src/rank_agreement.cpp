@@ -14,7 +14,7 @@ std::string error_text(const Result<void>& own) {
 Result<void> first_error(const Result<void>& own, std::span<const std::string> texts) {
   const auto first = std::ranges::find_if(texts, [](const std::string& text) { return !text.empty(); });
   if (first == texts.end()) return {};
-  // Where all are refused alike, nobody needs a rank.
+  // If all ranks have the same error, a rank's number would mislead.
   if (!own && std::ranges::all_of(texts, [&](const std::string& text) { return text == texts.front(); })) return own;
   std::string_view rest = *first;
   const auto code = number_in<int>(take_part(rest, ' '));

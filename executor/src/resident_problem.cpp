@@ -35,7 +35,7 @@ std::span<const RankBuffers> ResidentProblem::buffers() const noexcept {
   return mirrors_.empty() ? host_.buffers() : std::span<const RankBuffers>(resident_);
 }
 
-/// Calls `visit(mirror, operand)` for what all ranks use so, but for what a rank has none of.
+/// Calls `visit(mirror, operand)` for all ranks' operands with this use, except for those that a rank does not have.
 template <typename Visit>
 void ResidentProblem::visit_mirrors(OperandUse use, const Visit& visit) {
   for (std::size_t rank = 0; rank < mirrors_.size(); ++rank) {

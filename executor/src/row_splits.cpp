@@ -17,7 +17,7 @@ Error count_error(int rank, const char* direction, const std::string& detail) {
   return {ErrorCode::InvalidSpec, "counts", "rank " + std::to_string(rank) + " " + direction + " " + detail};
 }
 
-/// " with rank 2", and of which expert where a rank has several.
+/// " with rank 2" or, where ranks have several experts, " with rank 2 of expert 1".
 std::string pair_text(const planner::OpSpec& op, std::size_t place) {
   const auto experts = static_cast<std::size_t>(op.experts_per_rank);
   return " with rank " + std::to_string(place / experts) +
@@ -31,7 +31,7 @@ Result<void> check_kind(const planner::OpSpec& op, int rank) {
       "counts; " + planner::counted_kinds() + " take them, not " + std::string(planner::to_string(op.kind)));
 }
 
-/// One direction of one rank.
+/// Checks the counts of one direction of one rank.
 Result<void> check_direction(const planner::OpSpec& op, int rank, const char* direction, Counts counts) {
   const std::int64_t most = op.m / op.world_size;
   const std::string legal = "; legal: 0 to m / ranks = " + std::to_string(most);
@@ -54,7 +54,7 @@ Result<void> check_direction(const planner::OpSpec& op, int rank, const char* di
   return {};
 }
 
-/// Numbers that only a device reads.
+/// Checks counts in device memory: their presence, size and alignment. Only the device reads the numbers.
 Result<void> check_on_device(const planner::OpSpec& op, int rank, const RankBuffers& buffers) {
   const std::span<const std::byte> counts = buffers.device_send_counts;
   const std::size_t needed = count_count(op) * sizeof(std::int64_t);
@@ -112,7 +112,7 @@ void RowSplits::add_offsets() {
   }
 }
 
-/// @param buffers of all ranks, with counts; none: every expert has as many rows
+/// @param buffers  of all ranks, with counts; empty: all experts have equally many rows
 void RowSplits::add_expert_rows(const planner::OpSpec& op, std::span<const RankBuffers> buffers) {
   const bool is_received = planner::traits_of(op.kind).communicates_first();
   expert_rows_.resize(counts_.size() * static_cast<std::size_t>(expert_count_));
@@ -218,7 +218,7 @@ Result<void> check_splits_agree(const planner::OpSpec& op, std::span<const RankB
 
 std::vector<std::int64_t> counts_of(const planner::OpSpec& op, const RankBuffers& own) {
   const std::size_t count = count_count(op);
-  std::vector<std::int64_t> numbers(2 * count, -1); // which no count is
+  std::vector<std::int64_t> numbers(2 * count, -1); // -1 stands for "none", because no count is negative
   std::ranges::copy(own.send_counts, numbers.begin());
   std::ranges::copy(own.receive_counts, numbers.begin() + static_cast<std::ptrdiff_t>(count));
   return numbers;

@@ -26,16 +26,17 @@ using Clock = std::chrono::steady_clock;
 constexpr int kMostProcesses = 64;
 constexpr std::size_t kMessageSlotBytes = 4096;
 constexpr std::size_t kReasonBytes = 512;
-constexpr std::uint32_t kIsReady = 0x6d633267; // also tells apart another layout
+constexpr std::uint32_t kIsReady = 0x6d633267; // to be changed with the layout of Shared, whose versions must not mix
 constexpr std::uint32_t kNoFailure = 0, kIsBeingWritten = 1, kIsWritten = 2;
 
-/// Of a process: with its number it means this process alone, for numbers are used again. 0 when it has ended.
+/// The start time of a process, in clock ticks; 0 if it has ended. Process ids are used again, but id and start time
+/// together name one process.
 std::uint64_t start_time(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
-  std::getline(file, text, '\0'); // all of it; empty when the process ends meanwhile
-  // Fields after the name, which is in parentheses and may hold anything: state is the third, start time the 22nd
-  // (proc(5)).
+  std::getline(file, text, '\0'); // the whole file; empty if the process ends meanwhile
+  // Fields are counted from the end of the name, which is in parentheses and may contain any character. The state is
+  // the third field, the start time the 22nd (proc(5)).
   std::size_t at = text.rfind(')');
   constexpr int kFieldsBefore = 20;
   for (int field = 0; field < kFieldsBefore && at != std::string::npos; ++field) at = text.find(' ', at + 1);
@@ -46,31 +47,32 @@ std::uint64_t start_time(pid_t process) {
   return state == 'Z' || state == 'X' ? 0 : ticks;
 }
 
-/// Of the shared memory, for this user and key only.
+/// The name of the shared memory, which differs for every user, key and number.
 std::string name_of(const std::string& key, int number) {
   const std::size_t digest = std::hash<std::string>{}(key);
   return "/mc2-" + std::to_string(getuid()) + "-" + std::to_string(digest) + "-" + std::to_string(number);
 }
 
-/// Most ranks come together.
+/// Yields for 2 ms before it sleeps, because most ranks come at about the same time.
 Patience patience() { return {std::chrono::microseconds{100}, std::chrono::microseconds{2000}}; }
 
 } // namespace
 
 struct SharedMemoryGroup::Shared {
   struct alignas(64) Rank {
-    std::atomic<std::int32_t> process;  ///< 0 until it has come
-    std::atomic<std::uint64_t> started; ///< start_time(process), 0 until it has told
-    std::atomic<std::uint64_t> round;   ///< of all_gather, that it has written
+    std::atomic<std::int32_t> process;  ///< process id; 0 until the rank has come
+    std::atomic<std::uint64_t> started; ///< start_time(process); 0 until the rank has written it
+    std::atomic<std::uint64_t> round;   ///< the last round of all_gather() that the rank has written
     std::atomic<std::uint32_t> has_left;
     std::array<std::uint32_t, 2> byte_counts;
-    /// By turns: nobody writes round n + 2 before everybody has written n + 1, and so has read n.
+    /// Rounds use the two slots in turn. No rank writes round n + 2 before all have written round n + 1, and a rank
+    /// that has written round n + 1 has read round n.
     char slots[2][kMessageSlotBytes];
   };
 
   alignas(kAbortPageBytes) std::atomic<std::uint32_t> abort;
   alignas(kAbortPageBytes) std::atomic<std::uint32_t> is_ready;
-  /// What failed first: the rest follows from it.
+  /// Guards `failure`, the reason of the first failure. Later failures are consequences and are dropped.
   std::atomic<std::uint32_t> failure_state;
   char failure[kReasonBytes];
   std::array<Rank, kMostProcesses> ranks;
@@ -104,7 +106,7 @@ SharedMemoryGroup::~SharedMemoryGroup() {
 }
 
 void SharedMemoryGroup::create(const std::string& name) {
-  shm_unlink(name.c_str()); // of an earlier job that did not get this far
+  shm_unlink(name.c_str()); // an earlier job that failed before all its ranks had come may have left it
   const int file = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
   if (file < 0) throw SystemError("shm_open", errno, rank_text(rank()) + ": " + std::strerror(errno));
   const bool has_size = ftruncate(file, sizeof(Shared)) == 0;
@@ -113,10 +115,10 @@ void SharedMemoryGroup::create(const std::string& name) {
   const int code = errno;
   close(file);
   if (place == MAP_FAILED) throw SystemError("mmap", code, rank_text(rank()) + ": " + std::strerror(code));
-  shared_ = static_cast<Shared*>(place); // zeros, which is what every member starts with
+  shared_ = static_cast<Shared*>(place); // all zeros, the initial value of every member
 }
 
-/// Rank 0's, once it is there; what a job that has ended left behind is passed over.
+/// Maps rank 0's memory once it exists. Passes over memory that an ended job has left.
 void SharedMemoryGroup::join(const std::string& name, Clock::time_point end) {
   for (const Patience waiting = patience(); Clock::now() < end; waiting.pause()) {
     const int file = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600);
@@ -190,7 +192,7 @@ std::optional<std::string> SharedMemoryGroup::departure() const {
 }
 
 void SharedMemoryGroup::wait_for_round(int rank, std::uint64_t round) const {
-  constexpr std::chrono::milliseconds kBetweenLooks{10}; // whether it is still there
+  constexpr std::chrono::milliseconds kBetweenLooks{10}; // between checks whether the other rank still exists
   const auto& other = shared_->ranks[static_cast<std::size_t>(rank)];
   const auto start = Clock::now();
   auto next_look = start + kBetweenLooks;
@@ -200,7 +202,7 @@ void SharedMemoryGroup::wait_for_round(int rank, std::uint64_t round) const {
     next_look = now + kBetweenLooks;
     auto reason = failure();
     if (!reason && other.has_left != 0) reason = rank_text(rank) + " has left";
-    // What it wrote before it left or ended counts.
+    // A round that the rank wrote before it left or ended counts.
     if (reason && other.round.load(std::memory_order_acquire) < round) throw SystemError("meet", ECANCELED, *reason);
     if (now - start > deadline_)
       throw SystemError("meet", ETIMEDOUT,
@@ -208,7 +210,7 @@ void SharedMemoryGroup::wait_for_round(int rank, std::uint64_t round) const {
   }
 }
 
-/// The next piece of every rank's message, at most a slot long.
+/// Exchanges the next piece of every rank's message, at most a slot long.
 void SharedMemoryGroup::exchange_round(std::string_view own, std::vector<std::string>& all) {
   auto& mine = shared_->ranks[static_cast<std::size_t>(rank())];
   const std::size_t turn = ++round_ % 2;
@@ -239,12 +241,12 @@ void SharedMemoryGroup::fail(std::string_view why) noexcept {
   if (shared_->failure_state == kNoFailure) tell(rank_text(rank()).append(": ").append(why));
 }
 
-/// Unless something was told before. Returns when something is written; a writer that is killed meanwhile leaves what
-/// it had.
+/// Writes the reason of a failure, unless another was written before, and raises the abort word. Waits until a reason
+/// is complete, but not for ever: the process that writes it may be killed.
 void SharedMemoryGroup::tell(std::string_view what) const noexcept {
   std::uint32_t nothing = kNoFailure;
   if (shared_->failure_state.compare_exchange_strong(nothing, kIsBeingWritten)) {
-    const std::string_view kept = what.substr(0, kReasonBytes - 1); // zeros follow
+    const std::string_view kept = what.substr(0, kReasonBytes - 1); // the memory after it is zero, which ends the text
     std::memcpy(shared_->failure, kept.data(), kept.size());
     shared_->failure_state.store(kIsWritten, std::memory_order_release);
   }

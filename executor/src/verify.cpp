@@ -19,7 +19,7 @@
 namespace mc2::executor {
 namespace {
 
-/// C of every rank. Safe to share.
+/// Reads and checks C of every rank. Threads: safe to share.
 class Results {
  public:
   Results(const planner::OpSpec& op, std::span<const RankBuffers> buffers) : op_(op), splits_(op, buffers) {
@@ -29,7 +29,7 @@ class Results {
     }
   }
 
-  /// Rows of all ranks, numbered rank by rank.
+  /// The number of rows of all ranks together. row_at() numbers them rank by rank.
   [[nodiscard]] std::int64_t row_count() const noexcept { return ends_.empty() ? 0 : ends_.back(); }
   [[nodiscard]] std::int64_t rows_of(std::size_t rank) const noexcept {
     return ends_[rank] - (rank == 0 ? 0 : ends_[rank - 1]);
@@ -68,7 +68,7 @@ class Results {
   }
 
  private:
-  /// The first rank whose row is not rank 0's; 0 when there is none.
+  /// The first rank whose row differs from rank 0's; 0 if there is none.
   [[nodiscard]] std::size_t different_rank(std::int64_t row) const {
     const auto own = readers_.front().row_bytes(row);
     for (std::size_t rank = 1; rank < readers_.size(); ++rank) {
@@ -87,7 +87,7 @@ class Results {
   planner::OpSpec op_;
   RowSplits splits_;
   std::vector<MatrixReader> readers_; ///< by rank
-  std::vector<std::int64_t> ends_;    ///< by rank: rows of C up to and with that rank's
+  std::vector<std::int64_t> ends_;    ///< by rank: number of rows of this and all earlier ranks
 };
 
 /// The element of a row that is furthest outside what is allowed.
@@ -115,7 +115,7 @@ WorstElement worst_element(std::span<const double> values, const OracleRow& orac
   return {worst_ratio, static_cast<std::int64_t>(worst), values[worst], oracle.expected[worst], oracle.allowed[worst]};
 }
 
-/// Which of two ranks that differ is further from the oracle.
+/// The error for two ranks that differ: names the one that is further from the oracle.
 Error rank_difference(const Position& found, const OracleRow& oracle, const Results& results) {
   const ResultRow first{0, found.at.row};
   const auto own = worst_element(results.read(first), oracle);
@@ -126,12 +126,13 @@ Error rank_difference(const Position& found, const OracleRow& oracle, const Resu
   return mismatch({found.at, other.column}, other.text() + suffix);
 }
 
-/// Whether every rank gets the same C: then one rank stands for all, once they are equal to the bit.
+/// Whether every rank gets the same C. Checking one rank is then enough once all are known to be equal to the bit.
 bool all_get_the_same(const planner::OpSpec& op) {
   return planner::collective_of(op.kind) == planner::Collective::AllReduce;
 }
 
-/// First and last row of every block of one shard of C, which begins at `start` and may be shorter than the cut axis.
+/// Adds the first and last row of every block of one shard of C, which begins at `start` and may be shorter than the
+/// cut axis.
 void add_edges(const planner::Cut& cut, std::int64_t start, std::int64_t row_count, std::vector<std::int64_t>& rows) {
   std::int64_t first = 0;
   for (const std::int64_t length : cut.block_rows) {
@@ -142,8 +143,8 @@ void add_edges(const planner::Cut& cut, std::int64_t start, std::int64_t row_cou
   }
 }
 
-/// The rows of one rank's C that compares element by element: all of a small problem; otherwise the first and last
-/// row of every block, in every shard that C has, and a few at random.
+/// The rows of one rank's C that are compared element by element: all rows of a small problem; otherwise the first and
+/// last row of every block in every shard of C, and a few at random.
 std::vector<std::int64_t> rows_to_compare(const planner::OpSpec& op, const planner::Cut& cut, const Results& results,
                                           std::size_t rank, std::mt19937_64& random) {
   constexpr double kSmallMultiplyAdds = 0x1p24; // about 10 ms
@@ -164,7 +165,7 @@ std::vector<std::int64_t> rows_to_compare(const planner::OpSpec& op, const plann
     for (int from = 0; from < op.world_size; ++from)
       add_edges(cut, splits.receive_offset(static_cast<int>(rank), from), splits.count(from, static_cast<int>(rank)),
                 rows);
-    const std::int64_t choices = planner::products_per_row(op); // one of those of each such row
+    const std::int64_t choices = planner::products_per_row(op); // of a row's products one is compared
     for (std::int64_t& row : rows) row = row * choices + row % choices;
   }
   for (int i = 0; i < kRandomRows; ++i) {
@@ -186,14 +187,14 @@ std::vector<ResultRow> rows_to_compare(const planner::OpSpec& op, const planner:
   return rows;
 }
 
-/// As many rows at once as fit into a few tens of MiB of doubles.
+/// The number of rows whose oracle fits into a few tens of MiB of doubles.
 std::size_t rows_at_once(const planner::OpSpec& op) {
   constexpr std::int64_t kElements = std::int64_t{1} << 22U;
   return static_cast<std::size_t>(
       std::clamp<std::int64_t>(kElements / std::max(4 * op.n, term_count(op) * op.k), 1, 256));
 }
 
-/// Errors: Mismatch. On success the largest ratio of an error to what is allowed.
+/// Compares rows element by element. Returns the largest ratio of an error to the allowed error. Errors: Mismatch.
 Result<double> compare_rows(const planner::OpSpec& op, std::span<const ResultRow> rows, const DoubleOracle& oracle,
                             const Results& results) {
   double worst_ratio = 0;
@@ -237,14 +238,14 @@ std::string success_text(const planner::OpSpec& op, const Verification& found, s
          percent_text(found.worst_error_ratio, 2) + " of what rounding allows";
 }
 
-/// What comes from the compute lanes: the partial products of all ranks, and what the exchange adds to them.
+/// The operands of the exchange: the partial products of all ranks, and the bias and residual that it adds.
 struct Partials {
   std::vector<MatrixReader> products; ///< by rank
   Addends addends;
   RowSplits splits;
 };
 
-/// A row of C as the sum of partial products and what the exchange adds to it, with its bound.
+/// A row of C as the sum of partial products, bias and residual, with the allowed errors.
 OracleRow sum_of_partials(const planner::OpSpec& op, const Partials& partials, const ResultRow& at) {
   const double roundoff = (op.world_size + 2) * kF32Roundoff + unit_roundoff(planner::product_type(op));
   const auto columns = static_cast<std::size_t>(op.n);
@@ -267,7 +268,7 @@ OracleRow sum_of_partials(const planner::OpSpec& op, const Partials& partials, c
   return oracle;
 }
 
-/// Products that lie block after block of columns, each [m, b], as [m, n].
+/// Rearranges products that lie block after block of columns, each [m, b], to [m, n].
 std::vector<std::vector<std::byte>> joined_columns(const planner::OpSpec& op,
                                                    std::span<const std::span<const std::byte>> blocks,
                                                    const planner::Cut& cut) {
@@ -317,10 +318,10 @@ Result<Verification> verify_sums(const planner::OpSpec& op,
   return found;
 }
 
-/// Where moved rows arrive, and where they come from.
+/// The matrices in which moved rows arrive, and those from which they are sent.
 struct MovedRows {
   std::vector<MatrixReader> arrived, sent; ///< by rank
-  bool is_own_moved = false;               ///< whether a rank's own rows arrive too
+  bool is_own_moved = false;               ///< whether a rank's rows for itself arrive, too
   const char* arrived_name = "";
   const char* sent_name = "";
 };
@@ -345,7 +346,7 @@ MovedRows moved_rows(const planner::OpSpec& op, std::span<const std::span<const 
   return moved;
 }
 
-/// Rows that a collective only moves arrive to the bit.
+/// Checks a collective that only moves rows: they must arrive unchanged to the bit.
 Result<Verification> verify_moves(const planner::OpSpec& op, std::span<const std::span<const std::byte>> intermediates,
                                   std::span<const RankBuffers> buffers) {
   const MovedRows moved = moved_rows(op, intermediates, buffers);
@@ -375,7 +376,7 @@ Result<Verification> verify_moves(const planner::OpSpec& op, std::span<const std
                               " equal to their senders' to the bit"};
 }
 
-/// Every rank's A, one shard below the other, wherever a rank wants them.
+/// Checks every gathered A that a rank wants: it must hold all ranks' A, one shard below the other.
 Result<void> check_gathered(const planner::OpSpec& op, std::span<const RankBuffers> buffers) {
   for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
     for (std::size_t from = 0; from < buffers.size() && !buffers[rank].gathered_a.empty(); ++from) {
@@ -423,7 +424,7 @@ Result<Verification> verify_exchange(const planner::OpSpec& op,
                                      std::span<const std::span<const std::byte>> intermediates,
                                      std::span<const RankBuffers> buffers, const planner::Cut& cut) {
   if (op.tables) return verify_pooled_moves(op, intermediates, buffers);
-  MC2_TRY(verify_norm(op, buffers)); // of whatever C is
+  MC2_TRY(verify_norm(op, buffers)); // compares with C, which need not be right for that
   if (planner::cut_axis(op) == planner::CutAxis::Columns) {
     const auto products = joined_columns(op, intermediates, cut);
     const std::vector<std::span<const std::byte>> views(products.begin(), products.end());

@@ -13,7 +13,7 @@
 namespace mc2::executor {
 namespace {
 
-/// The rows of one rank.
+/// Compares the normalised rows of one rank with the norm of its rows of C.
 class NormedRows {
  public:
   NormedRows(const planner::OpSpec& op, const RankBuffers& rank)
@@ -42,7 +42,7 @@ class NormedRows {
     for (std::size_t j = 0; j < values.size(); ++j) {
       const double expected = sums[j] * factor * weight_[j];
       const double difference = std::abs(values[j] - expected);
-      // A value that is not written is a NaN.
+      // A value that was not written is a NaN, which the comparison below must find.
       const double ratio = difference == 0 ? 0 : difference / (roundoff() * std::abs(expected) + half_smallest(type_));
       if (!(ratio <= worst.ratio)) worst = {ratio, static_cast<std::int64_t>(j), values[j], expected};
       if (std::isnan(ratio)) break;

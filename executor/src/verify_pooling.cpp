@@ -15,7 +15,7 @@
 namespace mc2::executor {
 namespace {
 
-/// Where one table's features of one sample stand in the C of the rank that gets them.
+/// The features of one sample from one table, and their position in the C of the rank that gets them.
 struct Feature {
   std::size_t sender = 0;
   std::int64_t table = 0;
@@ -35,7 +35,7 @@ class PoolingCheck {
     }
   }
 
-  /// As many as ranks, tables and samples together.
+  /// The product of the numbers of ranks, of tables of a rank, and of samples.
   [[nodiscard]] std::int64_t feature_count() const noexcept { return op_.world_size * op_.tables->table_count * op_.m; }
 
   [[nodiscard]] Feature feature(std::int64_t index) const noexcept {
@@ -48,11 +48,12 @@ class PoolingCheck {
             .first_column = sender * op_.n + table * columns_};
   }
 
-  /// The largest ratio of an error to what is allowed, and its column in C; infinite where a value is not finite.
+  /// The largest ratio of an error to the allowed error, and its column in C. The ratio is infinite if a value is not
+  /// finite.
   struct Worst {
     double ratio = 0;
     std::int64_t column = 0;
-    std::string text; ///< filled where the ratio exceeds 1
+    std::string text; ///< set if the ratio exceeds 1
   };
   [[nodiscard]] Worst check(const Feature& feature) const {
     const auto count = static_cast<std::size_t>(columns_);
@@ -76,10 +77,10 @@ class PoolingCheck {
   }
 
  private:
-  /// Room for the products of two roundings that the first-order bound leaves out.
+  /// A factor for the products of two roundings, which the first-order bound leaves out.
   static constexpr double kSecondOrder = 1.01;
 
-  /// Adds the bag's rows and their magnitudes; returns how many there are.
+  /// Adds up the bag's rows and their magnitudes; returns the number of rows.
   double add_bag(const Feature& feature, std::span<double> sums, std::span<double> magnitudes) const {
     const BagReader& bags = bags_[feature.sender];
     const BagReader::Range range = bags.range_of(feature.table, feature.sample);
@@ -107,7 +108,7 @@ class PoolingCheck {
   }
 
   planner::OpSpec op_;
-  std::int64_t columns_;              ///< of a table
+  std::int64_t columns_;              ///< columns of a table
   std::vector<MatrixReader> tables_;  ///< by rank: all of a rank's tables, one below the other
   std::vector<BagReader> bags_;       ///< by rank
   std::vector<MatrixReader> results_; ///< by rank: C

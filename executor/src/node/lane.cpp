@@ -21,14 +21,15 @@ namespace {
 using planner::DType;
 
 constexpr std::size_t kPageBytes = 4096;
-/// Of all ranks together: what each of them had better read and add up whole than in parts, with one meeting for two.
+/// Up to so many bytes of all ranks together, each rank reads and adds up everything itself. That needs one meeting of
+/// the ranks, where adding up in parts needs two.
 constexpr std::size_t kWholeBytes = std::size_t{64} << 10U;
 constexpr std::size_t kStreamedBytes = std::size_t{16} << 10U;
 constexpr std::size_t kPartAlignment = 64; // of sums in parts: a cache line, and a whole number of elements
 
-/// Past the caches where it pays: a line that a peer has in its own is not fetched first. Visible to the peers with the
-/// signal that follows.
-/// @param to aligned to a vector
+/// Copies to memory that peers read. Larger copies go past the caches, so that lines which a peer's cache holds are not
+/// fetched first. The data are visible to the peers with the next signal.
+/// @param to  aligned to a vector
 void copy_to_peers(std::byte* to, const std::byte* from, std::size_t count) {
 #if defined(__x86_64__)
   if (count >= kStreamedBytes) {
@@ -80,12 +81,12 @@ std::size_t part_start(std::size_t count, int part, int part_count) noexcept {
   return std::min(count, first * kPartAlignment);
 }
 
-/// At the start of a lane's part of a segment; the slots follow.
+/// The state that a lane shares with its peers. It is at the start of the lane's part of a segment; the slots follow.
 struct Lane::Shared {
-  SharedSignal ready;          ///< steps whose slot can be read
-  SharedSignal node_summed;    ///< steps whose sums of a node can be read
-  SharedSignal summed;         ///< steps whose part of the sum can be read
-  std::array<Call, 2> calls{}; ///< what the rank calls, by turns as the slots
+  SharedSignal ready;          ///< counts steps whose slot can be read
+  SharedSignal node_summed;    ///< counts steps whose sums of a node can be read
+  SharedSignal summed;         ///< counts steps whose part of the sum can be read
+  std::array<Call, 2> calls{}; ///< the rank's call in the steps of both slots
 };
 
 std::size_t Lane::segment_bytes() noexcept {
@@ -143,7 +144,7 @@ void Lane::wait_for(int peer, const SharedSignal& signal, std::uint32_t count) {
   try {
     signal.wait_for(count, pause_, looks_);
   } catch (...) {
-    if (!signal.has_reached(count)) throw; // else what was waited for came meanwhile, and others may have gone on
+    if (!signal.has_reached(count)) throw; // else the peer came after all, and other ranks may have gone on
   }
 }
 
@@ -173,7 +174,7 @@ void Lane::sum_nodes(DType dtype, std::byte* out, std::size_t index, std::size_t
   lanes::sum_rounded(dtype, std::span(sources_).first(ranks.size()), out, elements_in(bytes, dtype));
 }
 
-/// Every rank reads all ranks' data and adds them up.
+/// A step in which every rank reads all ranks' data and adds them up.
 void Lane::sum_whole(const Call& call, std::byte* data, std::size_t count) {
   begin_step();
   copy_to_peers(slot(rank_), data, count);
@@ -181,7 +182,8 @@ void Lane::sum_whole(const Call& call, std::byte* data, std::size_t count) {
   lanes::sum_partials(call.dtype, sources(all_, 0, data), data, elements_in(count, call.dtype));
 }
 
-/// Every rank adds up its part, as the ranks in its place on other nodes do, and reads those of the near ranks.
+/// A step in which every rank adds up one part, together with its counterparts on other nodes, and then reads the other
+/// parts from the near ranks.
 void Lane::sum_parts(const Call& call, std::byte* data, std::size_t count) {
   begin_step();
   const std::vector<int>& near = neighbours_.near;
@@ -194,12 +196,12 @@ void Lane::sum_parts(const Call& call, std::byte* data, std::size_t count) {
   if (is_of_several_nodes()) {
     sum_near(call.dtype, own, data + own, 0, own_bytes);
     sum_nodes(call.dtype, data + own, 0, own_bytes);
-  } else if (world_size_ == 2) { // one rank alone makes it, so the order changes no rank's bits
+  } else if (world_size_ == 2) { // each part is summed by one rank only, and the order of two addends changes no bits
     lanes::add_partial(call.dtype, slot(1 - rank_) + own, data + own, elements_in(own_bytes, call.dtype));
   } else {
     lanes::sum_partials(call.dtype, sources(all_, own, data + own), data + own, elements_in(own_bytes, call.dtype));
   }
-  copy_to_peers(slot(rank_) + own, data + own, own_bytes); // of the slot the part that nobody has read before
+  copy_to_peers(slot(rank_) + own, data + own, own_bytes); // this part of the slot was left free above
   shared_[static_cast<std::size_t>(rank_)]->summed.add();
   ++summed_;
   for (int step = 0; step + 1 < near_count; ++step) {
@@ -224,7 +226,7 @@ void Lane::reduce_scatter(const Call& call, const std::byte* in, std::byte* out,
   const std::size_t most = kSlotBytes / static_cast<std::size_t>(world_size_) / kPartAlignment * kPartAlignment;
   const auto part = [&](int rank) { return in + static_cast<std::size_t>(rank) * call.byte_count; };
   const auto offset = [&](int rank) { return static_cast<std::size_t>(rank) * most; };
-  const std::vector<int>& counterparts = neighbours_.counterparts; // what is theirs this rank adds up itself
+  const std::vector<int>& counterparts = neighbours_.counterparts; // this rank itself adds up its node's data for them
   const std::size_t end = first + count;
   do { // a call of nothing is compared, too
     const std::size_t bytes = std::min(most, end - first);

@@ -28,12 +28,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kMostThreads = 256;
 constexpr std::chrono::milliseconds kMeetingDeadline{60'000}, kLongestDeadline{1'000'000'000};
-/// OpenMP's threads stay behind in a fork(), and it waits for them in the child.
+/// Tells whether this process is a fork()ed child. OpenMP's threads do not exist there, and OpenMP would wait for them.
 const ProcessMark kLoadingProcess;
-constexpr std::size_t kBytesPerThread = std::size_t{32} << 10U; ///< fewer are not worth waking a thread
-/// Where every thread has a core it looks on for some milliseconds: waking one takes up to a tenth of that.
+constexpr std::size_t kBytesPerThread = std::size_t{32} << 10U; ///< less work is not worth waking a thread
+/// Where every thread has a core of its own, a waiting thread looks for some milliseconds before it sleeps. Waking a
+/// thread takes up to a tenth of that.
 constexpr int kManyLooks = 200'000;
-/// A rank that has left may have made this call, and then all others are about to end it, too.
+/// How long to go on waiting after a rank has left: it may have ended this very call, which the others then end soon.
 constexpr std::chrono::seconds kDepartureGrace{1};
 
 Error illegal(std::string field, std::string message) {
@@ -86,16 +87,16 @@ class NodeCollectives::Impl {
       lanes_.emplace_back(
           *heap_, group_.rank(), nodes, index, [this](int peer, Clock::time_point since) { pause(peer, since); },
           looks);
-    return group_.agree("open collectives"); // every rank's lanes are there before anybody uses them
+    return group_.agree("open collectives"); // no rank uses lanes before all ranks have made theirs
   }
 
   [[nodiscard]] int rank() const noexcept { return group_.rank(); }
   [[nodiscard]] int world_size() const noexcept { return group_.world_size(); }
   [[nodiscard]] int threads() const noexcept { return static_cast<int>(lanes_.size()); }
-  /// Whether this is the copy that a child process has: its rank is the parent's.
+  /// Whether this is the copy in a fork()ed child, which is no rank.
   [[nodiscard]] bool is_inherited() const noexcept { return process_.is_inherited(); }
 
-  /// `work(lane, first, count)` for shares of the bytes that `call` counts.
+  /// Calls `work(lane, first, count)` on several threads, with shares of the bytes that `call` counts.
   template <typename Work>
   void run(const Call& call, const Work& work) {
     if (is_inherited())
@@ -128,7 +129,7 @@ class NodeCollectives::Impl {
     return numbers;
   }
 
-  /// No exception leaves a thread; all ranks are told.
+  /// Runs `work` and keeps its exception, which must not leave an OpenMP thread. Tells all ranks of it.
   template <typename Work>
   void guarded(const Work& work) noexcept {
     try {
@@ -155,9 +156,9 @@ class NodeCollectives::Impl {
   std::unique_ptr<node::NodeHeap> heap_;
   std::deque<node::Lane> lanes_;
   ProcessMark process_;
-  std::mutex turn_;            ///< of calls
-  std::mutex mutex_;           ///< of what follows
-  std::exception_ptr failure_; ///< the first of any thread
+  std::mutex turn_;            ///< held during a call
+  std::mutex mutex_;           ///< guards failure_
+  std::exception_ptr failure_; ///< the first exception of any thread
 };
 
 NodeCollectives::NodeCollectives(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -37,14 +37,14 @@ Result<std::unique_ptr<NodeHeap>> NodeHeap::create(const Meeting& meeting, std::
     const int number = static_cast<int>(rank);
     own = heap->map(number, rank_text(meeting.names.empty() ? number : meeting.names[rank]), addresses[rank]);
   }
-  // Until here every rank keeps its file open for the others.
+  // share_error() is also where ranks wait for each other: until then every rank keeps its file open for the others.
   MC2_TRY(meeting.share_error(own));
   heap->own_segment_ = heap->segment(meeting.rank).data();
   return heap;
 }
 
 Result<void> NodeHeap::map(int rank, const std::string& name, std::int64_t address) {
-  if (address < 0) return {}; // that rank says why
+  if (address < 0) return {}; // that rank reports the error itself
   const SharedFile file = SharedFile::open(address);
   if (!file.is_open()) return unsupported("the memory of " + name + " cannot be opened");
   std::byte* mapped = file.map(byte_count_);

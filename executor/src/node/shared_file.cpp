@@ -10,7 +10,7 @@
 namespace mc2::executor::node {
 namespace {
 
-constexpr int kNumberBits = 32; // of a file in its process, below the process
+constexpr int kNumberBits = 32; // an address has the process id above these bits and the file's number in them
 
 } // namespace
 

@@ -13,13 +13,13 @@
 namespace mc2::executor::node {
 namespace {
 
-// Ranks that have a core each meet within microseconds; others meet within a few turns on the core (docs/mpi.md).
+// Ranks that have a core each meet within microseconds; ranks that share cores meet within a few turns (docs/mpi.md).
 constexpr int kYields = 200;
 
 } // namespace
 
 void SharedSignal::add() noexcept {
-  // Sequentially consistent, as is sleep(): either the waiter sees the new count or this sees the waiter.
+  // Sequentially consistent, as in sleep(): either the waiter sees the new count, or this thread sees the waiter.
   count_.fetch_add(1);
   if (sleeper_count_.load() != 0) syscall(SYS_futex, &count_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
