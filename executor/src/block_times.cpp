@@ -70,7 +70,8 @@ BlockTime mean_block(const RunRecord& record, Component component, std::size_t f
   for (const auto& rank : record.ranks) {
     const auto& lane = lane_of(rank, component);
     const double block_us = to_us(lane[full_count - 1].end - lane.front().start) / static_cast<double>(full_count);
-    // The comparison with block_count is for times of 0, which a clock may give for little work.
+    // block_count tells whether a rank has been compared yet; block_us does not, because a clock may give 0 for little
+    // work.
     if (slowest.block_count == 0 || block_us > slowest.block_us)
       slowest = {block_us, rank.rank, static_cast<int>(full_count), slowest.local_us, hand_over_us(lane)};
     slowest.local_us = std::max(slowest.local_us, to_us(rank.local.end - rank.local.start));

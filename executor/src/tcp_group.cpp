@@ -39,12 +39,12 @@ using Milliseconds = std::chrono::milliseconds;
 using ErrorText = boost::system::error_code;
 
 constexpr std::uint32_t kMostGreetingBytes = 8192;
-constexpr Milliseconds kGreetingTime{5000}; ///< for a stranger to say who it is
-constexpr Milliseconds kConnectTime{2000};  ///< until a first packet that nobody answers is given up
+constexpr Milliseconds kGreetingTime{5000}; ///< a new connection must greet within this time
+constexpr Milliseconds kConnectTime{2000};  ///< an attempt to connect without an answer ends after this time
 constexpr Milliseconds kBetweenAttempts{50};
-constexpr Milliseconds kPortTime{3000}; ///< until a group before this one has let go of its port
-constexpr Milliseconds kLook{10};
-constexpr Milliseconds kFarewellTime{2000};
+constexpr Milliseconds kPortTime{3000};     ///< how long to wait for an earlier group to release the port
+constexpr Milliseconds kLook{10};           ///< between looks whether a name has been resolved
+constexpr Milliseconds kFarewellTime{2000}; ///< how long a closing group waits for the others to leave
 constexpr Milliseconds kMostSilence{10'000};
 constexpr Milliseconds kLeastSilence{1'000};
 constexpr Milliseconds kBeat{200};
@@ -60,7 +60,7 @@ struct Address {
   std::string host, port;
 };
 
-/// "host:port", "[::1]:port"; empty where it is neither.
+/// Reads "host:port" or "[::1]:port". The result is empty for any other text.
 Address parse(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   Address address;
@@ -77,7 +77,7 @@ Address parse(const std::string& text) {
   return is_legal ? address : Address{};
 }
 
-/// A page that devices may map.
+/// The page of ProcessGroup::abort_word().
 class AbortPage {
  public:
   AbortPage() {
@@ -97,7 +97,7 @@ class AbortPage {
   std::atomic<std::uint32_t>* word_ = nullptr;
 };
 
-/// Of texts that each end in a zero byte, the first one, which is taken off them.
+/// Takes the first of several texts off, each of which ends in a zero byte.
 std::string_view take_text(std::string_view& texts) {
   const std::size_t end = std::min(texts.find('\0'), texts.size());
   const std::string_view text = texts.substr(0, end);
@@ -115,7 +115,8 @@ Result<void> check_rank_zero(const std::string& address) {
                "is '" + address.substr(0, 64) + "'; legal: host:port, with a port of 1 to 65535"};
 }
 
-/// What the thread that talks with the others and the process's own threads share.
+/// The connections of a group. A thread of its own, the network's thread, exchanges messages; the process's other
+/// threads share state with it under a mutex.
 class TcpGroup::Network {
  public:
   Network(const ProcessPlace& place, int world_size, Milliseconds deadline)
@@ -157,7 +158,7 @@ class TcpGroup::Network {
     });
     std::vector<std::string> all;
     for (int rank = 0; rank < world_size_; ++rank) all.push_back(take(rank));
-    // Where this process ends now, the others still get what it has given, or passed on.
+    // Waits until the system has all data, so that the others get them even if this process ends now.
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, deadline_, [this] { return writing_count_ == 0 || failure_; });
     return all;
@@ -177,7 +178,7 @@ class TcpGroup::Network {
     if (!set_failure(what)) return;
     try {
       asio::post(context_, [this, message = message_of(Kind::Failed, rank_, what)] { send_to_all(message); });
-    } catch (...) { // the others notice when this process leaves or ends
+    } catch (...) { // the other ranks notice the failure when this process leaves or ends
     }
   }
 
@@ -200,17 +201,18 @@ class TcpGroup::Network {
   [[nodiscard]] std::string where(int rank) const {
     const std::lock_guard lock(mutex_);
     const std::string& host = hosts_[index(rank)];
-    if (host.empty() && rank == 0) return rank_text(rank) + " at " + address_text_; // not all have come yet
+    if (host.empty() && rank == 0) return rank_text(rank) + " at " + address_text_; // hosts come with the Welcome
     return rank_text(rank) + (host.empty() ? "" : " on " + host);
   }
 
-  // The process's own threads.
+  // Functions that the process's own threads call.
 
   void wait_for_all() {
     std::unique_lock lock(mutex_);
     const auto is_over = [this] { return is_complete_ || refusal_ || failure_; };
     changed_.wait_until(lock, begun_ + deadline_, is_over);
-    // Who has found rank 0 hears from it who is missing, at the end of its own deadline, which began later.
+    // A rank that has found rank 0 waits longer: rank 0 tells which ranks are missing at the end of rank 0's own
+    // deadline, which may have begun later.
     if (!leads() && has_come_[0]) changed_.wait_until(lock, begun_ + 2 * deadline_ + kConnectTime, is_over);
     if (is_complete_) return;
     if (refusal_) throw SystemError("meet", EEXIST, *refusal_);
@@ -262,22 +264,22 @@ class TcpGroup::Network {
     return text;
   }
 
-  /// @return whether it is the first
+  /// Sets the reason of the failure, unless there is one already. @return whether it was set
   bool set_failure(const std::string& what) noexcept {
     const std::lock_guard lock(mutex_);
     if (failure_) return false;
     failure_ = what;
-    page_.raise(); // who sees the word finds the reason
+    page_.raise(); // after the reason is set: a thread that sees the word must find the reason
     changed_.notify_all();
     return true;
   }
 
   void stop() {
     asio::post(context_, [this] { close(Clock::now() + kFarewellTime); });
-    thread_.join(); // when nothing is left to do
+    thread_.join(); // the thread ends when it has no more work
   }
 
-  // The network's thread.
+  // Functions that the network's thread calls.
 
   void serve() noexcept {
     try {
@@ -295,7 +297,7 @@ class TcpGroup::Network {
     beat();
   }
 
-  /// To all but who it came from, as what rank 0 hears of a rank concerns all others.
+  /// Sends to all connected processes except `from`: rank 0 passes the messages of one rank on to all others.
   void send_to_all(const Message& message, const LinkPointer& from = nullptr) {
     for (const LinkPointer& link : links_)
       if (link != from) link->send(message);
@@ -309,7 +311,7 @@ class TcpGroup::Network {
     const std::lock_guard lock(mutex_);
     if (--writing_count_ == 0) changed_.notify_all();
   }
-  /// As send_to_all(), counted until the system has it.
+  /// As send_to_all(), for data: writing_count_ counts the frame until the system has taken it.
   void send_data(const Message& message, const LinkPointer& from) {
     for (const LinkPointer& link : links_) {
       if (link == from) continue;
@@ -320,7 +322,8 @@ class TcpGroup::Network {
 
   void listen() {
     ErrorText error;
-    // A name may mean another address here than on other hosts, so that rank 0 waits at all of its own.
+    // A name may have another address here than on other hosts. Rank 0 therefore listens at all of its addresses,
+    // unless the place has a numeric one.
     const auto literal = asio::ip::make_address(address_.host, error);
     tcp::endpoint endpoint(tcp::v6(), static_cast<std::uint16_t>(std::stoi(address_.port)));
     if (!error) endpoint.address(literal);
@@ -334,7 +337,7 @@ class TcpGroup::Network {
     if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
     if (!error) acceptor_.bind(endpoint, error);
     if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-    // A group of the same key that is not closed yet may still wait there.
+    // An earlier group of the same key that is not closed yet may still have the port.
     if (error) {
       ErrorText ignored;
       acceptor_.close(ignored);
@@ -350,7 +353,7 @@ class TcpGroup::Network {
   void accept() {
     acceptor_.async_accept([this](ErrorText error, tcp::socket socket) {
       if (!acceptor_.is_open() || is_closing_) return;
-      if (error) return after(kBetweenAttempts, [this] { accept(); }); // no descriptor is free, or the like
+      if (error) return after(kBetweenAttempts, [this] { accept(); }); // e.g. no file descriptor is free
       greet(std::make_shared<Link>(std::move(socket)));
       accept();
     });
@@ -377,14 +380,14 @@ class TcpGroup::Network {
     link->socket.close(ignored);
   }
 
-  /// A rank of this group, unless there is one already.
+  /// Admits a process that has greeted, if it has the key and a rank that is free. A refused process learns the reason.
   void admit(const LinkPointer& link) {
     strangers_links_.erase(link);
     const int rank = link->header.rank;
     std::string_view rest = link->text;
     const std::string host(take_text(rest)), world_size(take_text(rest)), key(take_text(rest));
     ErrorText ignored;
-    if (key != key_) { // of a group that opens later, or of another job
+    if (key != key_) { // a process of a later group or of another job
       link->socket.close(ignored);
       return;
     }
@@ -395,12 +398,12 @@ class TcpGroup::Network {
     hosts_[index(rank)] = host;
     link->rank = rank;
     links_.push_back(link);
-    link->send(message_of(Kind::Beat, 0, "")); // so that it knows whom it has found
+    link->send(message_of(Kind::Beat, 0, "")); // tells the process that it has found rank 0
     if (std::ranges::find(has_come_, false) == has_come_.end()) complete();
     listen_to(link);
   }
 
-  /// Empty where a rank may take part. Called with the lock.
+  /// Why a rank may not take part; empty if it may. Called with the mutex held.
   std::string why_refused(int rank, const std::string& host, const std::string& world_size) {
     const std::string place = rank_text(rank) + " on " + host, own_size = std::to_string(world_size_);
     if (world_size != own_size) {
@@ -414,7 +417,7 @@ class TcpGroup::Network {
            "; every process needs a rank of its own";
   }
 
-  /// Called with the lock.
+  /// Tells all that every rank has come. Called with the mutex held.
   void complete() {
     std::string hosts;
     for (const std::string& host : hosts_) hosts.append(host).push_back('\0');
@@ -425,7 +428,8 @@ class TcpGroup::Network {
     changed_.notify_all();
   }
 
-  /// Names are resolved on a thread of its own that nobody joins: a name server that does not answer holds it up.
+  /// Resolves the name of rank 0's host on a detached thread, because a name server that does not answer would block
+  /// the thread.
   void connect() {
     if (is_closing_) return;
     const auto answer = std::make_shared<Answer>();
@@ -456,7 +460,7 @@ class TcpGroup::Network {
     reach(std::make_shared<std::vector<tcp::endpoint>>(answer->endpoints), 0);
   }
 
-  /// The addresses of a name one after the other, each with a time of its own.
+  /// Tries to connect to the addresses of a name one after the other, each for kConnectTime.
   void reach(const std::shared_ptr<std::vector<tcp::endpoint>>& endpoints, std::size_t at) {
     if (at == endpoints->size()) return after(kBetweenAttempts, [this] { connect(); });
     connecting_ = std::make_shared<tcp::socket>(context_);
@@ -477,8 +481,8 @@ class TcpGroup::Network {
     });
   }
 
-  /// Connected with itself, as happens where nobody waits at a port that the system also gives to who connects. It must
-  /// not hold the port, at which rank 0 is to wait.
+  /// Whether a socket is connected with itself. That happens if nobody listens at the port and the system gives this
+  /// very port to the connecting socket. Closes such a socket at once, because it would keep the port from rank 0.
   static bool is_own(tcp::socket& socket) {
     ErrorText error;
     if (socket.local_endpoint(error) != socket.remote_endpoint(error)) return false;
@@ -494,14 +498,14 @@ class TcpGroup::Network {
     text.append(1, '\0').append(std::to_string(world_size_)).append(1, '\0').append(key_);
     link->send(message_of(Kind::Hello, rank_, text));
     links_.push_back(link);
-    after(kGreetingTime, [this, weak = std::weak_ptr(link)] { // rank 0 beats as soon as it has heard the greeting
+    after(kGreetingTime, [this, weak = std::weak_ptr(link)] { // rank 0 answers a greeting at once, with a beat
       const LinkPointer found = weak.lock();
       ErrorText ignored;
       if (found && !is_greeted()) found->socket.close(ignored);
     });
     read(link, kMostBytes, [this, link](bool is_read) {
       if (is_read && link->header.kind == Kind::Refused) return refuse(link->text);
-      if (!is_read || link->header.rank != 0) { // rank 0 was of a group before this one, or is not yet ready
+      if (!is_read || link->header.rank != 0) { // rank 0 belongs to an earlier group, or is not ready yet
         links_.clear();
         return try_again("what answers there is no rank 0 of this job");
       }
@@ -521,7 +525,7 @@ class TcpGroup::Network {
     after(kBetweenAttempts, [this] { connect(); });
   }
 
-  /// Rank 0 has answered.
+  /// Notes that rank 0 has answered.
   void greeted() {
     const std::lock_guard lock(mutex_);
     has_come_[0] = true;
@@ -537,7 +541,7 @@ class TcpGroup::Network {
     changed_.notify_all();
   }
 
-  /// One message. @param done whether there is one
+  /// Reads one message. @param done  called at the end, with whether a legal message was read
   void read(const LinkPointer& link, std::uint32_t most_bytes, std::function<void(bool)> done) {
     asio::async_read(link->socket, asio::buffer(&link->header, sizeof(Header)),
                      [this, link, most_bytes, done = std::move(done)](ErrorText error, std::size_t) {
@@ -595,14 +599,14 @@ class TcpGroup::Network {
     changed_.notify_all();
   }
 
-  /// Its process has ended, unless it said before that it would leave.
+  /// Handles a connection that has broken: its process has ended, unless it told before that it leaves.
   void lose(const LinkPointer& link) {
     std::erase(links_, link);
     if (is_closing_) return;
     {
       const std::lock_guard lock(mutex_);
       if (has_left_[index(link->rank)]) return;
-      if (leads() && !is_complete_) { // it may come again
+      if (leads() && !is_complete_) { // the rank may come again before all have come
         has_come_[index(link->rank)] = false;
         return;
       }
@@ -641,10 +645,10 @@ class TcpGroup::Network {
            std::ranges::any_of(links_, [this](const LinkPointer& link) { return !has_left_[index(link->rank)]; });
   }
 
-  /// When all is written and the others have left, too, or at the end of the time.
+  /// Closes all connections when everything is written and the others have left, too, but no later than `end`.
   void close(Clock::time_point end) {
     const bool is_written = std::ranges::all_of(links_, [](const LinkPointer& link) { return link->outbox.empty(); });
-    // A side that closes first, with something unread, takes from the other what it has not read yet.
+    // Waits for the others, because closing a connection with unread data may make the other side lose data.
     if ((!is_written || are_others_there()) && Clock::now() < end) {
       auto timer = std::make_shared<asio::steady_timer>(context_, Milliseconds{1});
       timer->async_wait([this, timer, end](ErrorText) { close(end); });
@@ -664,29 +668,29 @@ class TcpGroup::Network {
   const int world_size_;
   const std::string address_text_;
   const Address address_;
-  const std::string key_; ///< and which group of it this is
+  const std::string key_; ///< the place's key with next_number()
   const Milliseconds deadline_, silence_;
   const Clock::time_point begun_ = Clock::now();
   AbortPage page_;
 
-  mutable std::mutex mutex_; ///< of what follows
+  mutable std::mutex mutex_; ///< guards the members down to strangers_
   std::condition_variable changed_;
-  std::vector<std::string> hosts_;             ///< by rank; empty until it is known
-  std::vector<std::deque<std::string>> inbox_; ///< by rank
-  std::vector<bool> has_left_, has_come_;      ///< by rank; has_come_: of rank 0
-  bool is_complete_ = false;                   ///< all have come
-  int writing_count_ = 0;                      ///< frames of data that the system does not have yet
+  std::vector<std::string> hosts_;             ///< by rank; empty until known
+  std::vector<std::deque<std::string>> inbox_; ///< data that have arrived, by rank
+  std::vector<bool> has_left_, has_come_;      ///< by rank. has_come_: on rank 0 all entries count, elsewhere entry 0
+  bool is_complete_ = false;                   ///< all ranks have come
+  int writing_count_ = 0;                      ///< frames of data that the system has not taken yet
   std::optional<std::string> failure_, refusal_;
-  std::string last_attempt_; ///< why rank 0 was not reached yet, or cannot wait at its address
-  int strangers_ = 0;        ///< that rank 0 dismissed
+  std::string last_attempt_; ///< why rank 0 has not been reached, or which greeting rank 0 refused last
+  int strangers_ = 0;        ///< number of connections without a legal greeting
 
-  // Of the network's thread.
+  // Only the network's thread uses the members below.
   asio::io_context context_;
   tcp::acceptor acceptor_{context_};
-  std::vector<LinkPointer> links_;        ///< rank 0: to all others; else to rank 0
-  std::set<LinkPointer> strangers_links_; ///< that have not said yet who they are
+  std::vector<LinkPointer> links_;        ///< on rank 0 to all others, elsewhere to rank 0
+  std::set<LinkPointer> strangers_links_; ///< connections that have not greeted yet
   std::set<std::shared_ptr<asio::steady_timer>> timers_;
-  std::shared_ptr<tcp::socket> connecting_; ///< to rank 0
+  std::shared_ptr<tcp::socket> connecting_; ///< the present attempt to connect to rank 0
   bool is_closing_ = false;
   std::jthread thread_;
 };

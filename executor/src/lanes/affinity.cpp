@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kMaxCores = 4096;
 
-/// A CPU mask that is large enough for any machine; cpu_set_t stops at 1024 cores.
+/// A CPU mask for up to kMaxCores cores; cpu_set_t has only 1024.
 struct CpuMask {
   CpuMask() { CPU_ZERO_S(sizeof words, set()); }
   cpu_set_t* set() noexcept { return reinterpret_cast<cpu_set_t*>(words); }
@@ -52,7 +52,7 @@ int memory_node() {
   constexpr std::string_view kPrefix = "node";
   std::set<int> nodes;
   for (const int core : allowed_cores()) {
-    std::error_code error; // a folder without such a link leaves the set empty
+    std::error_code error; // ignored: without such links the set stays empty
     for (const auto& entry :
          std::filesystem::directory_iterator("/sys/devices/system/cpu/cpu" + std::to_string(core), error)) {
       const std::string name = entry.path().filename();

@@ -9,12 +9,13 @@ namespace {
 
 std::int64_t row_bytes(planner::DType dtype, std::int64_t columns) { return columns * planner::size_bytes(dtype); }
 
-/// Rows that choose experts have a row of A for each of their choices, or one of the product.
+/// How many rows of A (`is_a`) or of the product a row of the operator has: where rows choose experts, one of the two
+/// has a row for each choice.
 std::int64_t choices_in(const planner::OpSpec& op, bool is_a) {
   return is_a != communicates_first(op) ? planner::products_per_row(op) : 1;
 }
 
-/// Bags are pooled without an A.
+/// 0 for pooling, which has no A.
 std::int64_t a_row_bytes(const planner::OpSpec& op) {
   return op.tables ? 0 : choices_in(op, true) * row_bytes(op.dtype, op.k);
 }
@@ -27,7 +28,7 @@ std::int64_t exchanged_row_bytes(const planner::OpSpec& op) {
   return communicates_first(op) ? a_row_bytes(op) : product_row_bytes(op);
 }
 
-/// Whether a run's rows lie right below those of another, in A and in the product, and have its scale and its B.
+/// Whether the rows of `run` lie directly below those of `last`, in A and in the product, with the same scale and B.
 bool continues(const planner::OpSpec& op, const MatmulRun& last, const MatmulRun& run) {
   return last.first_row + last.shape.rows == run.first_row && last.a + last.shape.rows * a_row_bytes(op) == run.a &&
          last.product + last.shape.rows * product_row_bytes(op) == run.product && last.a_scale == run.a_scale &&
@@ -48,30 +49,31 @@ bool has_shards(const planner::OpSpec& op) { return planner::traits_of(op.kind).
 
 bool cuts_columns(const planner::OpSpec& op) { return planner::cut_axis(op) == planner::CutAxis::Columns; }
 
-/// How much of a stage a shard of this length of the cut axis has.
+/// How many rows of a stage a shard of this length has.
 std::int64_t length_in(const Stage& stage, std::int64_t length) {
   return std::clamp<std::int64_t>(length - stage.first_row, 0, stage.row_count);
 }
 
-/// Row of the intermediate where a shard's rows of a stage start, the shard's first row being `shard_row` elsewhere.
+/// The row of the intermediate where a shard's rows of a stage start.
+/// @param shard_row  the shard's first row if the intermediate is not staged
 std::int64_t intermediate_row(const planner::OpSpec& op, const RankMatrices& of, const Stage& stage, int shard,
                               std::int64_t shard_row) {
   if (of.is_staged) return op.world_size * stage.first_row + shard * stage.row_count;
   return shard_row + stage.first_row;
 }
 
-/// Rows or columns that a rank has for another, on the cut axis.
+/// The length of the cut axis, in rows or columns, that one rank has for another.
 std::int64_t pair_length(const planner::OpSpec& op, const RowSplits& splits, int from, int to) {
   return cuts_columns(op) ? op.n : splits.count(from, to);
 }
 
-/// A kind that communicates first is told the scale of every rank's A.
+/// The address of the scale of a sender's A. Kinds that communicate first have the scales of all ranks' A.
 const std::byte* a_scale_of(const planner::OpSpec& op, const RankBuffers& own, int sender) {
   if (own.a_scales.empty()) return nullptr;
   return own.a_scales.data() + (communicates_first(op) ? sender * planner::size_bytes(planner::DType::F32) : 0);
 }
 
-/// A run of rows of C, with what a kind that multiplies last adds to them.
+/// A run that writes rows of C, with their residual, for kinds that communicate first.
 MatmulRun run_into_c(const planner::OpSpec& op, const RankBuffers& own, const std::byte* a, std::int64_t row) {
   const std::int64_t offset = row * product_row_bytes(op);
   return {.a = a,
@@ -82,7 +84,7 @@ MatmulRun run_into_c(const planner::OpSpec& op, const RankBuffers& own, const st
           .a_scale = nullptr};
 }
 
-/// A part of what is alike for each of a rank's experts.
+/// One expert's part of an operand that consists of equal parts, one for each of a rank's experts.
 std::span<const std::byte> part_of(std::span<const std::byte> all, int expert, std::int64_t expert_count) {
   const std::size_t size = all.size() / static_cast<std::size_t>(expert_count);
   return all.subspan(size * static_cast<std::size_t>(expert), size);
@@ -90,8 +92,8 @@ std::span<const std::byte> part_of(std::span<const std::byte> all, int expert, s
 
 bool has_part_of(const StagePart& part, int peer) { return !part.only_from || *part.only_from == peer; }
 
-/// The run that starts with a row of the product, which lies where that row of A does; one of the two is in the
-/// intermediate, at a row of its own.
+/// A run without a shape. `row` is its first row in the caller's matrix (C in kinds that communicate first, else A);
+/// `between_row` is its first row in the intermediate, which is the other matrix.
 MatmulRun run_at(const planner::OpSpec& op, const RankMatrices& own, std::int64_t row, std::int64_t between_row) {
   if (communicates_first(op))
     return run_into_c(op, own.buffers, own.intermediate.data() + between_row * a_row_bytes(op), row);
@@ -101,7 +103,7 @@ MatmulRun run_at(const planner::OpSpec& op, const RankMatrices& own, std::int64_
           .first_row = row};
 }
 
-/// A block of columns of all rows.
+/// The run of a block of columns, which has all rows.
 MatmulRun columns_run(const planner::OpSpec& op, const Stage& stage, const RankMatrices& own) {
   return {.a = own.buffers.a.data(),
           .product = own.intermediate.data() + piece_bytes(op, stage.first_row),
@@ -114,7 +116,7 @@ Byte* at(Byte* start, std::int64_t offset) {
   return start == nullptr ? nullptr : start + offset;
 }
 
-/// From so many bytes into C on.
+/// The norm's target for rows that begin `offset` bytes into C.
 NormTarget norm_target(const RankBuffers& own, std::int64_t offset) {
   if (own.normed.empty()) return {};
   return {.rows = own.normed.data() + offset, .weight = own.norm_weight.data(), .epsilon = own.norm_epsilon};
@@ -157,7 +159,7 @@ RowPitch landing_pitch(const planner::OpSpec& op) noexcept {
 
 namespace {
 
-/// Of what a rank multiplies for a peer, the part in a stage, each expert's rows by themselves.
+/// Adds the runs that a rank multiplies for a peer in a stage, with separate runs for each expert.
 void add_runs_of(const planner::OpSpec& op, const RowSplits& splits, std::pair<int, int> rank_and_peer,
                  const Stage& stage, const RankMatrices& own, MatmulWork& work) {
   const auto [rank, peer] = rank_and_peer;
@@ -188,7 +190,7 @@ MatmulWork part_work(const planner::OpSpec& op, const RowSplits& splits, int ran
     if (is_received && peer == rank) continue;
     if (has_part_of(part, peer)) add_runs_of(op, splits, {rank, peer}, stage, own, work);
   }
-  // An expert's weights stay in the caches for the rows of all ranks.
+  // Sorted by expert, so that an expert's weights stay in the caches for the rows of all ranks.
   std::ranges::stable_sort(work.runs, {}, &MatmulRun::expert);
   work.flop_count = flop_count(op, work);
   return work;
@@ -240,7 +242,7 @@ void complete_gathered_a(const StageList& list, int rank, const RankMatrices& ow
     std::copy_n(from, piece_bytes(op, row_count), own.buffers.gathered_a.data() + piece_bytes(op, row));
   };
   put(rank * shard_rows, own.buffers.a.data(), shard_rows);
-  if (!own.is_staged) return; // the others' came to where they belong
+  if (!own.is_staged) return; // the other ranks' rows have arrived in place
   for (const Stage& stage : list.stages) {
     for (int shard = 0; shard < op.world_size; ++shard) {
       if (shard == rank) continue;
@@ -260,7 +262,7 @@ void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const Exc
   const auto in_intermediate = [&](const RankMatrices& of, int shard, std::int64_t shard_row) {
     return at(intermediate_of(of), piece_bytes(op, intermediate_row(op, of, stage, shard, shard_row)));
   };
-  const auto piece_of = [&](int from, int to) -> const std::byte* { // of what `from` sends
+  const auto piece_of = [&](int from, int to) -> const std::byte* { // in the memory of `from`
     const RankMatrices& sender = ranks[static_cast<std::size_t>(from)];
     const std::int64_t row = splits.send_offset(from, to);
     if (!communicates_first(op)) return in_intermediate(sender, to, row);
@@ -269,7 +271,7 @@ void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const Exc
   const auto bytes_of = [&](int from, int to) {
     return piece_bytes(op, length_in(stage, pair_length(op, splits, from, to)));
   };
-  const auto landing_offset_of = [&](int from, int to) { // in what `to` gets
+  const auto landing_offset_of = [&](int from, int to) { // in C of `to`
     const std::int64_t first_row = lands_side_by_side(op) ? from : splits.receive_offset(to, from);
     return piece_bytes(op, first_row) + stage.first_row * landing_pitch(op).pitch_bytes;
   };
@@ -282,7 +284,7 @@ void locate_pieces(const planner::OpSpec& op, const RowSplits& splits, const Exc
   const bool is_summed = planner::sums_over_ranks(op.kind);
   for (int peer = 0; peer < op.world_size; ++peer) {
     const auto index = static_cast<std::size_t>(peer);
-    // The local part reads a rank's own rows of A where they are.
+    // The local part reads a rank's own rows in A, so they need no landing.
     const bool lands = !is_summed && !(communicates_first(op) && peer == site.rank);
     pieces.sources[index] = piece_of(peer, site.rank);
     pieces.outgoing[index] = piece_of(site.rank, peer);

@@ -19,7 +19,7 @@ const Element* elements(const std::byte* bytes) {
   return reinterpret_cast<const Element*>(bytes);
 }
 
-/// What is added to a run of elements beside the partials; null for nothing.
+/// The bias and residual of a run of elements; null: none.
 template <typename Element>
 struct RunAddends {
   const Element* bias = nullptr;
@@ -30,7 +30,7 @@ struct RunAddends {
   }
 };
 
-/// result[i] = left[i] + right[i], of which no two overlap.
+/// result[i] = left[i] + right[i]. The arrays must not overlap.
 template <typename Left, typename Right, typename Out>
 [[gnu::always_inline]] inline void add(const Left* __restrict left, const Right* __restrict right,
                                        Out* __restrict result, std::int64_t count) noexcept {
@@ -43,7 +43,7 @@ template <typename Element>
   for (std::int64_t i = 0; i < count; ++i) store(load(result[i]) + load(addend[i]), result[i]);
 }
 
-/// The same of three.
+/// result[i] = left[i] + right[i] + last[i]. The arrays must not overlap.
 template <typename Element>
 [[gnu::always_inline]] inline void add(const Element* __restrict left, const Element* __restrict right,
                                        const Element* __restrict last, Element* __restrict result,
@@ -51,7 +51,7 @@ template <typename Element>
   for (std::int64_t i = 0; i < count; ++i) store(load(left[i]) + load(right[i]) + load(last[i]), result[i]);
 }
 
-/// Elements [first, first + count) of the partials, at most kTileElements. The result may be the first partial itself.
+/// Sums elements [first, first + count) of the partials, at most kTileElements. The result may be the first partial.
 template <typename Element>
 [[gnu::always_inline]] inline void sum_tile_of(std::span<const std::byte* const> partials,
                                                const RunAddends<Element>& addends, Element* result, std::int64_t first,
@@ -84,7 +84,7 @@ MC2_EVERY_VECTOR_WIDTH void sum_tile(std::span<const std::byte* const> partials,
 
 void sum_tile(std::span<const std::byte* const> partials, const RunAddends<Bf16>& addends, Bf16* result,
               std::int64_t first, std::int64_t count) noexcept {
-  std::array<const Bf16*, kMostPartials + 2> from; // NOLINT: set as far as it is used
+  std::array<const Bf16*, kMostPartials + 2> from; // NOLINT: the elements that are used are set below
   if (partials.size() > kMostPartials) return sum_tile_of(partials, addends, result, first, count);
   std::size_t size = 0;
   for (const std::byte* partial : partials) from[size++] = elements<Bf16>(partial) + first;
@@ -93,7 +93,7 @@ void sum_tile(std::span<const std::byte* const> partials, const RunAddends<Bf16>
   sum_short(std::span<const Bf16* const>(from.data(), size), result, count);
 }
 
-/// A run of elements, the sum of whose squares is returned where it `is_normed`.
+/// Sums a run of elements. Returns the sum of the results' squares if `is_normed`, else 0.
 template <typename Element>
 float sum_run(std::span<const std::byte* const> partials, const RunAddends<Element>& addends, Element* result,
               std::int64_t first, std::int64_t count, bool is_normed = false) {
@@ -122,7 +122,7 @@ void sum_all(std::span<const std::byte* const> partials, const SumTarget& target
     const float squares = sum_run(partials, of_row, out, row * target.columns, target.columns, is_normed);
     if (!is_normed) continue;
     scale_row(out, target.columns, elements<Element>(target.norm.weight),
-              norm_factor(squares, target.columns, target.norm.epsilon), normed); // while the row is in the caches
+              norm_factor(squares, target.columns, target.norm.epsilon), normed); // now, as the row is in the caches
     normed += target.columns;
   }
 }
@@ -211,7 +211,7 @@ void combine(const BlockExchange& block, std::span<const std::byte* const> piece
 
 namespace {
 
-/// Partials by what they hold.
+/// Partials as pointers to their elements.
 template <typename Element>
 class Typed {
  public:
@@ -226,7 +226,7 @@ class Typed {
   std::size_t count_;
 };
 
-/// As sum_f32() where the result may be one of the partials.
+/// As sum_f32(), but the result may be one of the partials.
 void sum_in_place(std::span<const float* const> partials, float* result, std::int64_t count) noexcept {
   alignas(64) std::array<float, kTileElements> tile;
   std::array<const float*, kMostPartials> from{};

@@ -14,7 +14,7 @@ namespace {
 
 using Layout = dnnl::memory::desc;
 
-/// The one place where the matmul library's failures become SystemErrors.
+/// Turns oneDNN's exceptions into SystemErrors; every call of oneDNN that may fail goes through here.
 template <typename Call>
 decltype(auto) checked(const char* name, int rank, Call&& call) {
   try {
@@ -42,8 +42,8 @@ Layout row_major(std::int64_t rows, std::int64_t columns, dnnl::memory::data_typ
 
 constexpr std::int64_t kCacheLineBytes = 64;
 
-/// Row-major with rows an odd number of cache lines apart. Rows whose distance is a multiple of 4 KiB, as where a
-/// matmul has 1024 columns, lie in the same sets of the first-level cache, and a kernel that reads B where it lies then
+/// A row-major layout whose rows are an odd number of cache lines apart. Rows at a distance of a multiple of 4 KiB,
+/// e.g. 1024 columns of f32, lie in the same sets of the first-level cache, and a kernel that reads B in such a layout
 /// runs at half its rate.
 Layout padded_row_major(std::int64_t rows, std::int64_t columns, dnnl::memory::data_type type) {
   const auto line_elements = kCacheLineBytes / static_cast<std::int64_t>(dnnl::memory::data_type_size(type));
@@ -51,8 +51,8 @@ Layout padded_row_major(std::int64_t rows, std::int64_t columns, dnnl::memory::d
   return {{rows, columns}, type, dnnl::memory::dims{(lines | 1) * line_elements, 1}};
 }
 
-/// What follows the sum of products, in this order. Scales are a factor like any other here: as the library's own
-/// output scales they may change between runs only without its fast i8 kernels.
+/// The operations that follow the sum of products, in this order. Scales are one of them, and not oneDNN's own output
+/// scales: if those may change between runs, oneDNN does not use its fast i8 kernels.
 struct PostOps {
   bool has_scales = false, has_bias = false, has_residual = false;
   bool operator==(const PostOps&) const = default;
@@ -72,7 +72,7 @@ dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine, const L
                                              const Layout& product, const dnnl::post_ops& post_ops) {
   dnnl::primitive_attr attributes;
   attributes.set_post_ops(post_ops);
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user); // the library's own is bound to the building thread
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user); // oneDNN's own scratchpad belongs to the building thread
 #if DNNL_VERSION_MAJOR >= 3
   return {engine, a, b, product, attributes};
 #else
@@ -94,13 +94,13 @@ std::int64_t depth_of(const planner::OpSpec& op, bool fills_tiles) {
 }
 
 struct Gemm::State {
-  /// The matmul of one number of rows and columns, bound to nothing but its own memory objects.
+  /// The matmul of one number of rows and columns. Its memory objects get the addresses of each call.
   struct Kernel {
     std::int64_t rows = 0, columns = 0;
     Layout b_layout;
     dnnl::matmul primitive;
     dnnl::memory a, product, scratchpad, scales, bias, residual;
-    dnnl::reorder fill; ///< of given rows into longer ones; empty where A is multiplied where it lies
+    dnnl::reorder fill; ///< copies rows of A into longer ones; empty if A is multiplied in place
     dnnl::memory given_a, filled_a;
   };
 
@@ -139,7 +139,8 @@ struct Gemm::State {
                            post_ops.describe(shape.rows, shape.columns, element_type(product_type)));
   }
 
-  /// The layout that the library prefers, padded where that is B as it is and a row is longer than a cache line.
+  /// Describes a matmul with the layout of B that oneDNN prefers. If that is plain row-major and a row is longer than a
+  /// cache line, the layout is padded.
   [[nodiscard]] dnnl::matmul::primitive_desc describe_with_own_layout(const GemmShape& shape) const {
     const auto type = element_type(op.dtype);
     auto preferred = describe(shape, {{depth, shape.columns}, type, dnnl::memory::format_tag::any});
@@ -148,14 +149,16 @@ struct Gemm::State {
     return describe(shape, padded_row_major(depth, shape.columns, type));
   }
 
-  /// The first copy of these columns, in the layout that the longest shape prefers; packed.end() without one.
+  /// The first copy of these columns, which has the layout that the longest shape prefers; packed.end() if there is
+  /// none.
   [[nodiscard]] std::vector<PackedColumns>::const_iterator packed_columns(const GemmShape& shape) const {
     return std::ranges::find_if(packed, [&](const PackedColumns& columns) {
       return columns.first == shape.first_column && columns.count == shape.columns;
     });
   }
 
-  /// A kernel for the layout that the columns are already packed in, unless that would cost the fast path.
+  /// Describes a kernel for the layout in which the columns are packed already. If oneDNN has no fast kernel for that
+  /// layout, for the one that it prefers.
   [[nodiscard]] dnnl::matmul::primitive_desc choose(const GemmShape& shape) const {
     const auto same = packed_columns(shape);
     if (same == packed.end()) return describe_with_own_layout(shape);
@@ -168,8 +171,8 @@ struct Gemm::State {
     return describe_with_own_layout(shape);
   }
 
-  /// Columns of B as a matrix of their own, which is all that the library packs of i8, with zeros below; empty for B as
-  /// it lies.
+  /// A dense copy of columns of B with rows of zeros below up to `depth`, because oneDNN packs i8 only from dense
+  /// matrices. Empty if B itself can be packed.
   [[nodiscard]] std::vector<std::byte> dense_columns(const GemmShape& shape) const {
     if (shape.columns == op.n && depth == op.k) return {};
     const std::int64_t element_bytes = planner::size_bytes(op.dtype);
@@ -225,7 +228,8 @@ struct Gemm::State {
     return index;
   }
 
-  /// A kernel of so many rows and columns that is there already, and reads B as these columns are packed, if they are.
+  /// The index of an existing kernel for this shape that reads these columns in the layout in which they are packed, or
+  /// in any if they are not packed yet; kernels->size() if there is none.
   [[nodiscard]] std::size_t known_kernel(const GemmShape& shape) const {
     const auto same = packed_columns(shape);
     const auto fits = [&](const Kernel& kernel) {
@@ -236,7 +240,7 @@ struct Gemm::State {
   }
 
   void add_call(const GemmShape& shape) {
-    if (const std::size_t known = known_kernel(shape); known < kernels->size()) { // describing it again takes longer
+    if (const std::size_t known = known_kernel(shape); known < kernels->size()) { // a new description would take longer
       calls.push_back({shape, known, packed_as(shape, (*kernels)[known].b_layout)});
       return;
     }
@@ -245,7 +249,7 @@ struct Gemm::State {
     calls.push_back({shape, kernel_for(shape, description), b});
   }
 
-  /// What the sums of i8 products are multiplied with, for the columns of a call.
+  /// Computes the scales of a call's columns: the scale of A times those of B.
   void combine_scales(const GemmShape& shape, const std::byte* a_scale) {
     float of_a = 0;
     std::memcpy(&of_a, a_scale, sizeof of_a);
@@ -259,7 +263,7 @@ struct Gemm::State {
     memory.set_data_handle(const_cast<std::byte*>(address));
   }
 
-  /// By the C call: the C++ one builds a map and a vector on every execution.
+  /// Executes a primitive through the C interface: the C++ one builds a map and a vector on every execution.
   void run(const dnnl::primitive& primitive, std::span<const dnnl_exec_arg_t> arguments, const char* fault) {
     dnnl::error::wrap_c_api(
         dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(arguments.size()), arguments.data()),
@@ -267,7 +271,7 @@ struct Gemm::State {
     stream.wait();
   }
 
-  /// Where the rows of A lie that are multiplied: what follows in longer ones is zero.
+  /// The address of the rows of A that are multiplied: `a` itself, or a copy whose rows are filled with zeros.
   const std::byte* filled(Kernel& kernel, const std::byte* a) {
     if (depth == op.k) return a;
     bind(kernel.given_a, a);
@@ -313,11 +317,11 @@ struct Gemm::State {
   dnnl::stream stream;
   GemmWeights weights; ///< B is read while building only
   PostOps post_ops;
-  std::int64_t depth; ///< rows of B as it is multiplied: k, or more
+  std::int64_t depth; ///< rows of packed B: k, or k rounded up to whole tiles
   planner::DType product_type;
-  std::vector<float> scales;                           ///< of the call that runs: i8 only
-  std::shared_ptr<std::vector<std::byte>> longer_rows; ///< A of the call that runs, where depth exceeds k
-  std::vector<PackedColumns> packed; ///< of equal columns, the first is in the layout that the longest shape prefers
+  std::vector<float> scales;                           ///< i8: scales of the present call
+  std::shared_ptr<std::vector<std::byte>> longer_rows; ///< A of the present call, if depth exceeds k
+  std::vector<PackedColumns> packed; ///< of equal columns, the first has the layout that the longest shape prefers
   std::shared_ptr<std::vector<Kernel>> kernels;
   std::vector<Call> calls; ///< sorted by shape
 };
@@ -363,8 +367,8 @@ std::string gemm_isa() {
     unsigned bits;
     std::string_view name;
   };
-  // An instruction set contains every set whose bits it has; strongest first. Names that only one major version of
-  // the library knows are left to the nearest one below.
+  // Strongest first; an instruction set includes every set whose bits it has. A set that only one major version of
+  // oneDNN knows is not listed and gets the name of the next one below.
   static constexpr std::array kNames{
       IsaName{dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx"},
       IsaName{dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16"},

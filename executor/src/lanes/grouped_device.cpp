@@ -16,23 +16,25 @@
 namespace mc2::executor::lanes {
 namespace {
 
-/// Rows that one call multiplies: any number is filled up to the next of these, so that no run builds a kernel. From 24
-/// rows on that wastes up to a quarter of a call; with fewer the call waits for its matrix, however many they are. What
-/// an expert has beyond the largest is calls of that.
+/// The numbers of rows that have a kernel, so that no run has to build one. A call multiplies as many rows as the next
+/// of these numbers; those beyond its own rows are wasted. From 24 rows on that is at most a quarter of the call; with
+/// fewer rows the time is that of reading the matrix and does not depend on their number. An expert with more rows than
+/// the largest number has several calls.
 constexpr std::array<std::int64_t, 19> kRowSteps{1,  2,  4,  8,   16,  24,  32,  40,  48, 56,
                                                  64, 80, 96, 112, 128, 160, 192, 224, 256};
 constexpr std::int64_t kMostRows = kRowSteps.back();
 
-constexpr std::int64_t kFewBytes = 64 << 10; ///< are copied before other threads are awake
-#ifdef __SANITIZE_THREAD__                   // which does not see where OpenMP's threads wait for each other
+constexpr std::int64_t kFewBytes = 64 << 10; ///< so many bytes are copied before other threads are awake
+#ifdef __SANITIZE_THREAD__                   // the thread sanitizer does not see how OpenMP's threads synchronise
 constexpr bool kIsThreadSanitizer = true;
 #else
 constexpr bool kIsThreadSanitizer = false;
 #endif
-constexpr std::int64_t kStripColumns = 128; ///< of f32: whole cache lines
+constexpr std::int64_t kStripColumns = 128; ///< columns of f32: a whole number of cache lines
 
-/// Calls `work(0)` to `work(count - 1)` on the matmul library's threads, which wait meanwhile: alone, the lane's thread
-/// would take as long as the matmul. They are not entered for few bytes, nor where there is one, which would allocate.
+/// Calls `work(0)` to `work(count - 1)` on OpenMP's threads, which oneDNN does not use meanwhile; the lane's thread
+/// alone would take as long for it as the matmul. For few bytes, or if OpenMP has one thread, the lane's thread does it
+/// without OpenMP, which would allocate.
 template <typename Work>
 void on_all_threads(std::int64_t count, std::int64_t byte_count, const Work& work) {
   if (byte_count <= kFewBytes || omp_get_max_threads() == 1 || kIsThreadSanitizer) {
@@ -46,7 +48,7 @@ void on_all_threads(std::int64_t count, std::int64_t byte_count, const Work& wor
 /// One product that a row needs.
 struct Product {
   const std::byte* a = nullptr;
-  std::byte* to = nullptr; ///< its place, or that of the f32 sum which it adds to
+  std::byte* to = nullptr; ///< where the product goes, or the f32 sum that it is added to
   Choice choice;
 };
 
@@ -58,7 +60,7 @@ void round_sums(const float* sums, std::int64_t count, std::byte* product) {
 
 void round_sums(planner::DType dtype, const float* sums, std::int64_t count, std::byte* product) {
   switch (dtype) {
-    case planner::DType::F32: return; // were made in their place
+    case planner::DType::F32: return; // the sums were made in the product itself
     case planner::DType::F16: return round_sums<F16>(sums, count, product);
     case planner::DType::Bf16: return round_sums<Bf16>(sums, count, product);
     case planner::DType::I8:
@@ -87,7 +89,7 @@ class GroupedDevice final : public ComputeDevice {
                                               gemms_.empty() ? nullptr : gemms_.front().get()));
     products_.resize(static_cast<std::size_t>(op.m * reader_.top_k()));
     sorted_.resize(products_.size());
-    // As many as any block may have; memory that none has is never touched.
+    // Room for the longest possible block. Pages that no block uses are never touched.
     if (keeps_sums()) sums_ = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(op.m * op.n));
   }
 
@@ -105,10 +107,10 @@ class GroupedDevice final : public ComputeDevice {
   }
 
  private:
-  /// Whether sums in f32 have another place than the product.
+  /// Whether sums in f32 are made in sums_ and not in the product.
   [[nodiscard]] bool keeps_sums() const noexcept { return is_summed_ && product_type_ != planner::DType::F32; }
 
-  /// Of all rows of a work. Choices may have been refilled since prepare() checked them.
+  /// The products of all rows of `work`. Checks the choices, which may have been refilled since prepare().
   std::span<const Product> products_of(const MatmulWork& work) {
     std::size_t count = 0;
     std::int64_t rows_before = 0;
@@ -127,13 +129,14 @@ class GroupedDevice final : public ComputeDevice {
     return std::span(products_).first(count);
   }
 
-  /// Those of an expert lie together, in the order of the rows: `ends_` says from where to where.
+  /// Sorts products by expert, keeping the order of the rows. An expert's products are at [ends_[expert], ends_[expert
+  /// + 1]) of sorted_.
   void sort_by_expert(std::span<const Product> products) {
     std::ranges::fill(ends_, 0);
     for (const Product& product : products) ++ends_[static_cast<std::size_t>(product.choice.expert) + 1];
     for (std::size_t expert = 1; expert < ends_.size(); ++expert) ends_[expert] += ends_[expert - 1];
     for (const Product& product : products) sorted_[ends_[static_cast<std::size_t>(product.choice.expert)]++] = product;
-    std::shift_right(ends_.begin(), ends_.end(), 1); // each is now where the next begins
+    std::shift_right(ends_.begin(), ends_.end(), 1); // the loop has advanced each to the next expert's beginning
     ends_.front() = 0;
   }
 
@@ -153,7 +156,7 @@ class GroupedDevice final : public ComputeDevice {
     });
   }
 
-  /// Column by column, as several of the rows may be of one sum.
+  /// Adds products to their sums. Threads share out columns and not rows, because several rows may belong to one sum.
   void add_up(std::span<const Product> products) const {
     const auto add = [&](std::int64_t first, std::int64_t end) {
       const std::byte* made = made_.data();
@@ -180,7 +183,8 @@ class GroupedDevice final : public ComputeDevice {
     }
   }
 
-  /// Read once: who refills it now must not change what has been checked.
+  /// Reads and checks a choice. It is read only once, so that the checked choice is the one that is used even if the
+  /// caller refills the buffer now.
   [[nodiscard]] Choice legal_choice(std::int64_t place) const {
     const Choice choice = reader_.at(place);
     if (reader_.is_legal(choice)) return choice;
@@ -193,11 +197,11 @@ class GroupedDevice final : public ComputeDevice {
   ChoiceReader reader_;
   bool is_summed_;
   planner::DType product_type_;
-  std::int64_t a_bytes_, product_bytes_;     ///< of a row of A, and of what one choice makes of it
+  std::int64_t a_bytes_, product_bytes_;     ///< bytes of a row of A, and of the product of one choice
   std::vector<std::unique_ptr<Gemm>> gemms_; ///< by expert
   std::vector<std::byte> gathered_, made_;
   std::vector<Product> products_, sorted_;
-  std::vector<std::size_t> ends_; ///< by expert, where its choices begin; behind the last, how many there are
+  std::vector<std::size_t> ends_; ///< by expert, where its products begin in sorted_; then the number of products
   std::unique_ptr<float[]> sums_;
 };
 

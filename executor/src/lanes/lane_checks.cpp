@@ -39,7 +39,7 @@ Result<void> check_dtype(planner::DType dtype) {
 
 Result<void> check_operator(const planner::OpSpec& op) {
   MC2_TRY(op.validate());
-  if (planner::traits_of(op.kind).work == planner::Work::Pooling) return {}; // accumulates every type in f32
+  if (planner::traits_of(op.kind).work == planner::Work::Pooling) return {}; // pooling sums every type in f32
   return check_dtype(op.dtype);
 }
 
@@ -47,7 +47,7 @@ std::int64_t operator_bytes(const planner::OpSpec& op) noexcept {
   const OperandShapes shapes = operand_shapes(op);
   const std::int64_t b_count = op.tables ? 1 : 2; // tables are not packed
   const std::int64_t inputs = shapes.a.element_count() + b_count * shapes.b.element_count();
-  std::int64_t results = 0; // and what they are made with
+  std::int64_t results = 0; // elements of the product's type, including bias, residual and the norm's weight
   for (const MatrixShape& shape : {shapes.c, shapes.bias, shapes.residual, shapes.norm_weight, shapes.normed})
     results += shape.element_count();
   const std::int64_t bag_bytes =
@@ -61,7 +61,8 @@ std::int64_t operator_bytes(const planner::OpSpec& op) noexcept {
 }
 
 std::int64_t device_bytes(const StageList& list) noexcept {
-  constexpr std::int64_t kPackedMultiple = 64, kMatrixBytes = 4096; // and what the library keeps for each matrix
+  // oneDNN rounds the columns of a packed matrix up, and keeps some bytes beside each matrix.
+  constexpr std::int64_t kPackedMultiple = 64, kMatrixBytes = 4096;
   if (list.op.tables) return 0;
   std::int64_t columns = planner::ceil_div(list.op.n, kPackedMultiple) * kPackedMultiple;
   if (planner::cut_axis(list.op) == planner::CutAxis::Columns) {

@@ -83,7 +83,7 @@ void LanePrepared::run_lane(int rank, planner::Lane lane) noexcept {
     } else {
       communicate(rank);
     }
-  } catch (const RunAborted&) { // another lane has said why
+  } catch (const RunAborted&) { // another lane has recorded the reason
   } catch (...) {
     fail(rank, lane);
   }
@@ -146,8 +146,8 @@ StageTime LanePrepared::run_stage(int rank, planner::Lane lane, std::size_t stag
 void LanePrepared::hand_over(int rank, std::size_t part, Clock::time_point end) {
   state_of(rank).ready_at[part] = end;
   control_.ready(static_cast<int>(place_of(rank))).add();
-  // Where the lanes share a core, the scheduler would let a new matmul finish its slice before the lane that was
-  // just woken runs: measured 1 to 2.6 ms of idle link on the first block of a run.
+  // Where the lanes share a core, the scheduler would let the next matmul use up its time slice before the woken lane
+  // runs: measured 1 to 2.6 ms of idle link on the first block of a run.
   std::this_thread::yield();
 }
 

@@ -15,12 +15,12 @@
 namespace mc2::executor::lanes {
 namespace {
 
-/// Shows in top and perf; at most 15 characters.
+/// The thread's name, which top and perf show. Linux allows 15 characters.
 std::string thread_name(int rank, planner::Lane lane) {
   return (lane == planner::Lane::Compute ? "mc2-matmul-" : "mc2-comm-") + std::to_string(rank);
 }
 
-/// The kernel's struct sched_attr as of its first version; not every C library declares it.
+/// The first version of the kernel's struct sched_attr, which not every C library declares.
 struct SchedulingAttributes {
   std::uint32_t size = sizeof(SchedulingAttributes);
   std::uint32_t policy = SCHED_OTHER;
@@ -32,11 +32,11 @@ struct SchedulingAttributes {
   std::uint64_t period_ns = 0;
 };
 
-/// Asks for short time slices, so that a lane that wakes up for a moment's work preempts the matmul on the same core
-/// instead of waiting for the end of its slice, about 3 ms. Kernels before 6.12 ignore it; nothing depends on it.
+/// Asks the kernel for short time slices, so that a lane with a little work preempts the matmul on the same core and
+/// does not wait for the end of its slice, about 3 ms. Kernels before 6.12 ignore this, which only costs speed.
 void ask_for_short_slices() {
   SchedulingAttributes attributes;
-  attributes.nice = getpriority(PRIO_PROCESS, 0); // the call sets both
+  attributes.nice = getpriority(PRIO_PROCESS, 0); // unchanged; the call sets it together with the slice
   attributes.runtime_ns = 100'000;                // the shortest that the kernel grants
   syscall(SYS_sched_setattr, 0, &attributes, 0U);
 }
@@ -59,7 +59,7 @@ LaneThread::LaneThread(int rank, planner::Lane lane, Completion& completion)
 
 LaneThread::~LaneThread() {
   if (process_.is_inherited())
-    thread_.detach(); // it stayed in the parent: joining would wait for ever
+    thread_.detach(); // the thread exists only in the parent, and joining it would wait for ever
   else
     command_.poison();
 }

@@ -47,7 +47,7 @@ LaneThreads::LaneThreads(int first_rank, int rank_count, const CoreLayout& layou
   for (const auto lane : kLanes) {
     call(lane, [&](int rank) {
       const auto cores = layout.cores_of(first_place + rank - first_rank, lane);
-      // Before the thread's first parallel region: its team inherits the cores.
+      // Pinned before the thread's first parallel region, so that OpenMP's threads inherit the cores.
       if (!cores.empty()) pin_current_thread(cores, rank);
       omp_set_num_threads(lane == planner::Lane::Compute ? layout.compute_thread_count() : 1);
     });

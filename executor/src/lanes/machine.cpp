@@ -23,7 +23,7 @@ std::string first_value(const char* path, std::string_view key) {
   return {};
 }
 
-/// A control group's number; unlimited for "max" and for files that are not there.
+/// The number of bytes in a control group's file; kUnlimited for "max" and for a missing file.
 std::int64_t group_bytes(const char* path) {
   std::ifstream file(path);
   std::int64_t bytes = 0;

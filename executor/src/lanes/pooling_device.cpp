@@ -15,8 +15,8 @@ namespace {
 constexpr std::int64_t kPlacesAhead = 8;
 constexpr std::int64_t kLineBytes = 64;
 
-/// Sums of kColumns columns, at most as many as fit the vector registers that every x86-64 has: sums in memory would be
-/// read and written for every row.
+/// Sums of kColumns columns, at most kMostColumns. These fit into the vector registers of every x86-64 CPU; sums in
+/// memory would be read and written for every row.
 using Lanes = float __attribute__((vector_size(16)));
 constexpr std::int64_t kLaneCount = sizeof(Lanes) / sizeof(float), kMostColumns = 16 * kLaneCount;
 template <std::int64_t kColumns>
@@ -49,7 +49,7 @@ class Pool {
         table_elements_(op.tables->row_count * columns_),
         is_mean_(op.tables->pooling == planner::Pooling::Mean) {}
 
-  /// Writes one table's features of one sample. The bag has been checked.
+  /// Writes the features of one sample from one table. The bag must have been checked.
   void pool(std::int64_t table, std::int64_t sample, Element* features) const {
     const Element* rows = tables_ + table * table_elements_;
     const BagReader::Range range = bags_.range_of(table, sample);
@@ -63,7 +63,7 @@ class Pool {
   [[nodiscard]] std::int64_t columns() const noexcept { return columns_; }
 
  private:
-  /// From the first column on, as long as there are kColumns. Returns the first that is left.
+  /// Pools kColumns columns at a time, from column `first` on, while there are so many. Returns the first column left.
   template <std::int64_t kColumns>
   std::int64_t pool_columns(const Element* rows, const BagReader::Range& range, Element* features,
                             std::int64_t first) const {
@@ -80,7 +80,7 @@ class Pool {
     return first;
   }
 
-  /// Fewer columns than any vectors hold.
+  /// Pools the last columns, which are too few for pool_columns().
   void pool_rest(const Element* rows, const BagReader::Range& range, Element* features, std::int64_t count) const {
     if (count == 0) return;
     std::array<float, kMostColumns / 4> sums{};
@@ -97,9 +97,9 @@ class Pool {
     for (std::int64_t i = 0; i < count; ++i) store(sums[i] / divisor, features[i]);
   }
 
-  /// Asks for the row of a place that is pooled soon, most often of the same table's next bags: rows lie anywhere in a
-  /// table that no cache holds, and one by one each would be waited for. Inlined always: GCC 12 takes a function that
-  /// only fetches for one without effect, and leaves out the call.
+  /// Prefetches a row that is pooled soon, usually for the next bags of the same table. Rows are scattered over a table
+  /// that no cache holds, and without prefetching each row would be waited for. Always inlined, because GCC 12 takes a
+  /// function that only prefetches for one without effect and omits the call.
   [[gnu::always_inline]] void fetch(const Element* rows, std::int64_t place, std::int64_t count) const noexcept {
     if (place >= bags_.index_count()) return;
     const Element* row = rows + bags_.row_at(place) * columns_;
@@ -127,7 +127,7 @@ class PoolingDevice final : public ComputeDevice {
   }
 
  private:
-  /// Table after table, so that rows which several samples name are still in the cache.
+  /// Pools table after table, so that a row which several samples name is likely to be in the cache still.
   void pool_run(const MatmulRun& run) const {
     auto* product = reinterpret_cast<Element*>(run.product);
     for (std::int64_t table = 0; table < table_count_; ++table) {
@@ -138,7 +138,7 @@ class PoolingDevice final : public ComputeDevice {
     }
   }
 
-  /// Bags may have been refilled since prepare() checked them.
+  /// Checks a bag, which may have been refilled since prepare().
   void require_legal(std::int64_t table, std::int64_t sample) const {
     const auto legal = pool_.bags().check(table, sample);
     if (legal) return;

@@ -14,7 +14,7 @@ namespace {
 using Floats = float __attribute__((vector_size(16)));
 using Words = std::uint32_t __attribute__((vector_size(16)));
 using HalfWords = std::uint16_t __attribute__((vector_size(8)));
-constexpr std::int64_t kFloats = 4, kVectors = 4; ///< sums side by side: the same on every CPU, in one order
+constexpr std::int64_t kFloats = 4, kVectors = 4; ///< 16 sums side by side on every CPU, so that the order is the same
 
 [[gnu::always_inline]] inline Floats load_floats(const float* from) noexcept {
   Floats values;
@@ -52,7 +52,7 @@ template <typename Element>
   for (std::int64_t i = 0; i < columns; ++i) store(load(row[i]) * factor * load(weight[i]), normed[i]);
 }
 
-// Of this source alone: GCC shows clones of others' functions to whoever links, hidden or not.
+// Defined in this file, because GCC exports the clones of a function with external linkage even if it is hidden.
 MC2_EVERY_VECTOR_WIDTH void scale_widest(const float* row, std::int64_t columns, const float* weight, float factor,
                                          float* normed) noexcept {
   scale(row, columns, weight, factor, normed);

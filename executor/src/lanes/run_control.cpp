@@ -44,7 +44,7 @@ std::string RunControl::laggard() const {
 }
 
 void RunControl::sleep_until(Clock::time_point time, int rank) const {
-  // Waiting for the abort signal instead of clock_nanosleep: as exact, and an abort ends it.
+  // Waits for the abort signal, so that an abort ends the sleep. This is as exact as clock_nanosleep.
   if (aborted_.wait_at_least(1, std::min(time, deadline_)) == WaitResult::Aborted) throw RunAborted{};
   if (time > deadline_) throw deadline_error(rank_text(rank) + " waited for its modelled time to pass");
 }

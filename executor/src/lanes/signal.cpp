@@ -20,7 +20,8 @@ void wake_all(const std::atomic<std::uint32_t>& word) noexcept {
   syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
-/// False when the deadline passed. FUTEX_WAIT_BITSET takes an absolute CLOCK_MONOTONIC time, which is steady_clock's.
+/// Sleeps while the word has this value. Returns false if the deadline has passed. FUTEX_WAIT_BITSET takes an absolute
+/// time of CLOCK_MONOTONIC, which is steady_clock.
 bool sleep_while_equal(const std::atomic<std::uint32_t>& word, std::uint32_t value,
                        Clock::time_point deadline) noexcept {
   const auto since_epoch = deadline.time_since_epoch();
@@ -37,8 +38,8 @@ bool sleep_while_equal(const std::atomic<std::uint32_t>& word, std::uint32_t val
 } // namespace
 
 void Signal::add() noexcept {
-  // Sequentially consistent, as the waiter's pair is: either this thread sees the sleeper, or the sleeper the new
-  // value.
+  // Sequentially consistent, as the two operations of the waiter are: either this thread sees the sleeper, or the
+  // sleeper sees the new value.
   value_.fetch_add(1, std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) != 0) wake_all(value_);
 }

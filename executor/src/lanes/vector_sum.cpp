@@ -28,7 +28,7 @@ void sum_tile(std::span<const float* const> partials, std::int64_t first, float*
   for (const float* partial : partials.subspan(2)) add_one(partial + first, sum, count);
 }
 
-/// Whole lines bypass the caches; what is left over is copied.
+/// Copies past the caches. The elements after the last whole vector are copied in the usual way.
 void stream(const float* from, float* to, std::int64_t count) noexcept {
   std::int64_t i = 0;
 #if defined(__x86_64__)
@@ -59,12 +59,12 @@ bool has_avx2() noexcept { return __builtin_cpu_supports("avx2") && __builtin_cp
   return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
-/// The CPU rounds as to_f16() does.
+/// Rounds to F16. The CPU's instruction gives the same as to_f16().
 [[gnu::target(MC2_AVX2)]] inline __m128i rounded(__m256 sum, F16 /*to*/) noexcept {
   return _mm256_cvtps_ph(sum, _MM_FROUND_TO_NEAREST_INT);
 }
 
-/// As to_bf16().
+/// Rounds to Bf16 as to_bf16() does.
 [[gnu::target(MC2_AVX2)]] inline __m128i rounded(__m256 sum, Bf16 /*to*/) noexcept {
   const __m256i bits = _mm256_castps_si256(sum);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -82,7 +82,7 @@ template <typename Short>
   _mm_storeu_si128(reinterpret_cast<__m128i*>(first), rounded(sum, Short{}));
 }
 
-/// Whole vectors. How many elements it summed.
+/// Sums as many elements as fill whole vectors, and returns how many.
 template <typename From, typename To>
 [[gnu::target(MC2_AVX2)]] std::int64_t sum_avx2(std::span<const From* const> partials, To* result,
                                                 std::int64_t count) noexcept {
@@ -99,7 +99,7 @@ template <typename From, typename To>
 #define MC2_AVX512 "avx512f,avx512bw,avx512vl"
 bool has_avx512() noexcept { return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"); }
 
-constexpr __mmask16 kAll = 0xFFFF; // GCC warns of what the forms without a mask leave undefined
+constexpr __mmask16 kAll = 0xFFFF; // masked forms are used because GCC warns that the others leave values undefined
 
 [[gnu::target(MC2_AVX512)]] inline __m512 sixteen_at(const float* first) noexcept {
   return _mm512_maskz_loadu_ps(kAll, first);
@@ -118,7 +118,7 @@ constexpr __mmask16 kAll = 0xFFFF; // GCC warns of what the forms without a mask
   return _mm512_maskz_cvtps_ph(kAll, sum, _MM_FROUND_TO_NEAREST_INT);
 }
 
-/// As to_bf16(). The CPU's own conversion takes small numbers for 0.
+/// Rounds to Bf16 as to_bf16() does. The CPU's own instruction is not used, because it turns subnormal numbers into 0.
 [[gnu::target(MC2_AVX512)]] inline __m256i rounded(__m512 sum, Bf16 /*to*/) noexcept {
   const __m512i bits = _mm512_castps_si512(sum);
   const __m512i odd = _mm512_and_si512(_mm512_maskz_srli_epi32(kAll, bits, 16), _mm512_set1_epi32(1));

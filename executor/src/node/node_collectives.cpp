@@ -28,7 +28,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kMostThreads = 256;
 constexpr std::chrono::milliseconds kMeetingDeadline{60'000}, kLongestDeadline{1'000'000'000};
-/// Tells whether this process is a fork()ed child. OpenMP's threads do not exist there, and OpenMP would wait for them.
+/// Tells whether this process is a fork()ed child of the one that loaded the library. OpenMP's threads do not exist in
+/// a child, and OpenMP would wait for them.
 const ProcessMark kLoadingProcess;
 constexpr std::size_t kBytesPerThread = std::size_t{32} << 10U; ///< less work is not worth waking a thread
 /// Where every thread has a core of its own, a waiting thread looks for some milliseconds before it sleeps. Waking a
