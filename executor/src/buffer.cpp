@@ -5,7 +5,7 @@ namespace mc2::executor {
 OperandShapes operand_shapes(const planner::OpSpec& op) {
   OperandShapes shapes{.a = {op.m, op.k}, .b = {planner::matrix_count(op) * op.k, op.n}, .c = {op.m, op.n}};
   const planner::OpTraits& traits = planner::traits_of(op.kind);
-  const std::int64_t shared_rows = traits.has_row_shards ? op.m / op.world_size : op.m; // of one rank with another
+  const std::int64_t shared_rows = traits.has_row_shards ? op.m / op.world_size : op.m; // rows between two ranks
   if (traits.work == planner::Work::Pooling) {
     shapes.a = {};
     shapes.b = {op.tables->table_count * op.tables->row_count, op.n / op.tables->table_count};

@@ -173,7 +173,7 @@ class ProjectedOracle {
   struct Projection {
     std::vector<double> b_x;   ///< B x
     double frobenius_norm = 0; ///< of B, scaled
-    double spectral_norm = 0;  ///< of B, scaled, estimated from below
+    double spectral_norm = 0;  ///< of B, scaled; an estimate from below
   };
 
   planner::OpSpec op_;

@@ -90,7 +90,7 @@ class Results {
   std::vector<std::int64_t> ends_;    ///< by rank: number of rows of this and all earlier ranks
 };
 
-/// The element of a row that is furthest outside what is allowed.
+/// The element of a row with the largest ratio of its error to the allowed error.
 struct WorstElement {
   double ratio = 0;
   std::int64_t column = 0;

@@ -19,7 +19,7 @@ namespace {
 struct Feature {
   std::size_t sender = 0;
   std::int64_t table = 0;
-  std::int64_t sample = 0; ///< of the whole batch
+  std::int64_t sample = 0; ///< number in the whole batch
   ResultRow at;
   std::int64_t first_column = 0;
 };

@@ -77,7 +77,7 @@ enum {
   /* a struct whose size or version is impossible, or that sets fields which this library does not know */
   MC2_ERROR_STRUCT = 102,
   MC2_ERROR_MEMORY = 103, /* not enough memory */
-  MC2_ERROR_BUSY = 104,   /* another thread runs on the same communicator */
+  MC2_ERROR_BUSY = 104,   /* another thread is using the same communicator or mc2_collectives */
   MC2_ERROR_FORK = 105    /* the handle was opened before fork(), by the parent */
 };
 
@@ -120,7 +120,7 @@ enum { MC2_F32 = 1, MC2_F16 = 2, MC2_BF16 = 3, MC2_I8 = 4, MC2_F8E4M3 = 5 };
 
 enum { MC2_POOLING_SUM = 1, MC2_POOLING_MEAN = 2 };
 
-/* The norm that divides each row of C to make a second result, the normalised rows. */
+/* The norm by which the rows of C are divided for a second result, the normalised rows. */
 enum { MC2_NORM_NONE = 0, MC2_NORM_RMS = 1 };
 
 /* One problem: the matmul A [m, k] x B [k, n] of one rank, row-major, and the collective before or after it. */
@@ -135,7 +135,7 @@ typedef struct mc2_op_spec {
   int64_t table_count, table_rows; /* only MC2_EMBEDDING_ALL_TO_ALL: tables of a rank, rows of each; else 0 */
   int32_t pooling;                 /* only MC2_EMBEDDING_ALL_TO_ALL; 0: MC2_POOLING_SUM */
   int32_t norm;                    /* MC2_NORM_RMS, only for kinds that sum over ranks; 0: none */
-  int64_t experts_per_rank;        /* matmul kinds with all-to-all: B is this many matrices [k, n]; 0: one */
+  int64_t experts_per_rank;        /* matmul with all-to-all: B is this many matrices [k, n]; 0: one */
   int64_t expert_count, top_k;     /* grouped matmuls: B is expert_count matrices; each row chooses top_k of them */
 } mc2_op_spec;
 
@@ -225,9 +225,9 @@ typedef struct mc2_plan_options {
   double block_overhead_us;   /* fixed cost of a block in each lane, in place of the model's; see has_block_overhead */
   int32_t has_block_overhead; /* 1: block_overhead_us is used; 0: the model's fixed costs are */
   int32_t reserved;           /* 0 */
-  /* Kinds with all-to-all: how many rows each rank sends to each rank, itself included, [from, to]; the rows of all
+  /* Matmul with all-to-all: how many rows each rank sends to each rank, itself included, [from, to]; the rows of all
    * experts of a rank are added up. NULL, 0: equal numbers. Up to 256 such tables (routings) may follow one another:
-   * the cut is then the best in their mean. */
+   * the cut is then the best in their mean or, if objective_quantile is not 0.5, in that quantile of them. */
   const int64_t* counts;
   size_t count_count; /* world_size * world_size for each table */
 } mc2_plan_options;
@@ -400,7 +400,7 @@ typedef struct mc2_buffers {
   size_t bag_offsets_bytes;
   const void* bag_indices; /* the rows that the bags name */
   size_t bag_indices_bytes;
-  const int64_t* send_counts;    /* unequal splits (all-to-all with a matmul): rows to each rank; NULL: equal splits */
+  const int64_t* send_counts;    /* unequal splits of a matmul with all-to-all: rows to each rank; NULL: equal splits */
   const int64_t* receive_counts; /* rows from each rank */
   size_t count_count;            /* length of each of these two arrays: ranks times experts_per_rank, or 0 */
   /* kinds that gather A: every run writes A of all ranks here; NULL on a rank that does not want it */

@@ -15,7 +15,8 @@ constexpr std::array kLevels{
 
 std::string value_of(const Variables& variables, const char* name) { return variables(name).value_or(std::string()); }
 
-/// @param meaning  of the value that is not the default
+/// Reads a variable that is "0" or "1"; `otherwise` if it is unset.
+/// @param meaning  the legal values for an error, with what they do
 Result<bool> read_switch(const Variables& variables, const char* name, bool otherwise, const std::string& meaning) {
   const std::string value = value_of(variables, name);
   if (value.empty()) return otherwise;

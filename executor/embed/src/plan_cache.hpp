@@ -10,7 +10,7 @@
 
 namespace mc2::embed {
 
-using FoundPlanPtr = std::shared_ptr<const finder::FoundPlan>; ///< shared by the cache and whoever asked
+using FoundPlanPtr = std::shared_ptr<const finder::FoundPlan>; ///< shared by the cache and the callers that asked
 
 /// A view of a question, so that a look-up copies nothing.
 struct QuestionView {

@@ -190,7 +190,8 @@ PlanFinder::PlanFinder(PlanFinder&&) noexcept = default;
 PlanFinder& PlanFinder::operator=(PlanFinder&&) noexcept = default;
 
 PlanFinder::~PlanFinder() {
-  // A child has neither the thread that would be joined nor the right to close the parent's connection.
+  // Leaks in a fork()ed child: the thread to be joined does not exist there, and the store's connection is the
+  // parent's.
   if (impl_ && impl_->process.is_inherited()) static_cast<void>(impl_.release());
 }
 

@@ -42,7 +42,7 @@ std::size_t full_count(const planner::OpSpec& op, std::int64_t block_rows) {
 
 } // namespace
 
-/// One case of a sweep: what runs, and how its record becomes samples.
+/// One case of a sweep: runs a prepared plan and makes samples of its record.
 struct PreparedBench::CaseRun {
   PreparedBench& bench;
   executor::Prepared& prepared;

@@ -52,7 +52,7 @@ void begin_module(py::module_& module, const char* text);
 /// A canonical document as Python's dicts and lists.
 [[nodiscard]] py::object to_dict(const std::string& document);
 
-/// (low, high), or None.
+/// An interval as (low, high), or None.
 template <typename Interval>
 [[nodiscard]] std::optional<std::pair<double, double>> pair_of(const std::optional<Interval>& interval) {
   return interval ? std::optional(std::pair(interval->low, interval->high)) : std::nullopt;

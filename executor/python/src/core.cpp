@@ -105,7 +105,7 @@ void bind_experts(py::module_& module) {
       }));
 }
 
-/// What follows from the operator's kind.
+/// Adds the properties that follow from the operator's kind.
 void add_traits(py::class_<OpSpec>& type) {
   type.def_property_readonly("product_dtype", [](const OpSpec& op) { return to_string(planner::product_type(op)); })
       .def_property_readonly("cut_axis", [](const OpSpec& op) { return to_string(planner::cut_axis(op)); })

@@ -60,7 +60,7 @@ using Measure = std::function<py::object()>;
 [[nodiscard]] std::vector<planner::Sample> samples_of(const Measure& measure, const std::string& field,
                                                       const std::string& name);
 
-/// Failure naming the argument for a count below 1.
+/// Returns a count. Throws Failure naming the argument if it is below 1.
 int checked_count(const char* name, int count);
 
 inline constexpr int kPageWidth = 100; ///< default width of pages of text, in columns

@@ -107,7 +107,7 @@ class Binding {
   float norm_epsilon_;
 };
 
-/// Plans on addresses, where processes hold one rank each.
+/// Functions that take addresses, for communicators that hold one rank.
 void bind_addresses(py::class_<World, std::shared_ptr<World>>& world, py::class_<Binding>& prepared);
 
 /// NodeCollectives: collectives without a matmul.

@@ -104,7 +104,7 @@ struct Gemm::State {
     dnnl::memory given_a, filled_a;
   };
 
-  /// Columns of B in a kernel's layout.
+  /// A copy of some columns of B in a kernel's layout.
   struct PackedColumns {
     std::int64_t first = 0, count = 0;
     dnnl::memory b;

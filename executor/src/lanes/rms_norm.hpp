@@ -10,7 +10,7 @@ namespace mc2::executor::lanes {
 
 /// Where normalised rows go, and the operands of the norm.
 struct NormTarget {
-  std::byte* rows = nullptr; ///< dense; null for nothing to normalise
+  std::byte* rows = nullptr; ///< dense; null: rows are not normalised
   const std::byte* weight = nullptr;
   float epsilon = 0;
 };

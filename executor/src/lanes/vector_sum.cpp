@@ -135,7 +135,7 @@ template <typename Short>
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(first), rounded(sum, Short{}));
 }
 
-/// As sum_avx2().
+/// As sum_avx2(), with vectors of 16 elements.
 template <typename From, typename To>
 [[gnu::target(MC2_AVX512)]] std::int64_t sum_avx512(std::span<const From* const> partials, To* result,
                                                     std::int64_t count) noexcept {

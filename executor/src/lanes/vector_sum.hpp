@@ -32,7 +32,7 @@ void sum_i8(std::span<const std::int8_t* const> partials, std::int8_t* result, s
 void add_f32(const float* addend, float* sum, std::int64_t count) noexcept;
 void add_i8(const std::int8_t* addend, std::int8_t* sum, std::int64_t count) noexcept;
 
-/// Bytes from which on streaming past the caches is faster.
+/// Results of at least so many bytes are faster to write past the caches.
 inline constexpr std::int64_t kStreamFromBytes = std::int64_t{2} << 20U; // docs/mpi.md
 
 } // namespace mc2::executor::lanes

@@ -25,7 +25,7 @@ constexpr std::size_t kPageBytes = 4096;
 /// the ranks, where adding up in parts needs two.
 constexpr std::size_t kWholeBytes = std::size_t{64} << 10U;
 constexpr std::size_t kStreamedBytes = std::size_t{16} << 10U;
-constexpr std::size_t kPartAlignment = 64; // of sums in parts: a cache line, and a whole number of elements
+constexpr std::size_t kPartAlignment = 64; // parts are multiples of a cache line, which has a whole number of elements
 
 /// Copies to memory that peers read. Larger copies go past the caches, so that lines which a peer's cache holds are not
 /// fetched first. The data are visible to the peers with the next signal.
@@ -215,7 +215,7 @@ void Lane::sum_parts(const Call& call, std::byte* data, std::size_t count) {
 void Lane::all_reduce(const Call& call, std::byte* data, std::size_t first, std::size_t count) {
   const bool is_whole = call.byte_count * static_cast<std::size_t>(world_size_) <= kWholeBytes;
   const std::size_t end = first + count;
-  do { // a call of nothing is compared, too
+  do { // at least one step: ranks compare calls of 0 bytes, too
     const std::size_t bytes = std::min(kSlotBytes, end - first);
     is_whole ? sum_whole(call, data + first, bytes) : sum_parts(call, data + first, bytes);
     first += kSlotBytes;
@@ -228,7 +228,7 @@ void Lane::reduce_scatter(const Call& call, const std::byte* in, std::byte* out,
   const auto offset = [&](int rank) { return static_cast<std::size_t>(rank) * most; };
   const std::vector<int>& counterparts = neighbours_.counterparts; // this rank itself adds up its node's data for them
   const std::size_t end = first + count;
-  do { // a call of nothing is compared, too
+  do { // at least one step: ranks compare calls of 0 bytes, too
     const std::size_t bytes = std::min(most, end - first);
     begin_step();
     for (const int rank : all_)
@@ -251,7 +251,7 @@ void Lane::reduce_scatter(const Call& call, const std::byte* in, std::byte* out,
 void Lane::all_gather(const Call& call, const std::byte* in, std::byte* out, std::size_t first, std::size_t count) {
   const auto place = [&](int rank) { return out + static_cast<std::size_t>(rank) * call.byte_count; };
   const std::size_t end = first + count;
-  do { // a call of nothing is compared, too
+  do { // at least one step: ranks compare calls of 0 bytes, too
     const std::size_t bytes = std::min(kSlotBytes, end - first);
     begin_step();
     copy_to_peers(slot(rank_), in + first, bytes);
@@ -269,7 +269,7 @@ void Lane::all_to_all(const Call& call, const std::byte* in, std::byte* out, std
   const std::size_t most = kSlotBytes / static_cast<std::size_t>(world_size_) / kPartAlignment * kPartAlignment;
   const auto offset = [&](int rank) { return static_cast<std::size_t>(rank) * call.byte_count + first; };
   const std::size_t end = first + count;
-  do { // a call of nothing is compared, too
+  do { // at least one step: ranks compare calls of 0 bytes, too
     const std::size_t bytes = std::min(most, end - first);
     begin_step();
     for (int rank = 0; rank < world_size_; ++rank)

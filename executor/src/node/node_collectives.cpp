@@ -104,7 +104,7 @@ class NodeCollectives::Impl {
       throw SystemError("collective", EPERM, "the collectives are those of the parent process; open others");
     const std::unique_lock turn(turn_, std::try_to_lock);
     if (!turn) throw SystemError("collective", EBUSY, "another thread is in a call; one at a time");
-    if (std::atomic_ref(*group_.abort_word()) != 0) // raised by an earlier call of this rank, or by another meanwhile
+    if (std::atomic_ref(*group_.abort_word()) != 0) // raised by an earlier call of this rank, or by another rank
       throw SystemError("collective", ECANCELED,
                         group_.failure().value_or("a rank has failed") + "; open the collectives anew");
     const auto wanted = (call.byte_count + kBytesPerThread - 1) / kBytesPerThread;

@@ -22,9 +22,9 @@ struct Meeting {
   std::vector<int> names = {};                                       ///< by rank: the rank in errors; empty: its number
 };
 
-/// A symmetric heap of ranks that are processes of one node: every rank has mapped every rank's segment. Anonymous
-/// memory that is handed over by /proc, so that its size is not that of /dev/shm, 64 MiB in many a container, and
-/// nothing is left behind by a rank that is killed. Goes away on each rank by itself.
+/// A symmetric heap of ranks that are processes of one node: every rank has mapped every rank's segment. The memory is
+/// anonymous, and other ranks open it through /proc. So its size is not limited by /dev/shm, which has 64 MiB in many
+/// containers, and a killed rank leaves nothing behind. Destroying it needs no other rank.
 class NodeHeap {
  public:
   /// Order: collective over all ranks, with the same size.

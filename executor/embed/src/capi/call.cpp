@@ -55,7 +55,7 @@ const char* mc2_status_name(mc2_status status) {
     default: break;
   }
   if (status < MC2_ERROR_INVALID_SPEC || status > MC2_ERROR_UNREADABLE) return "unknown";
-  return mc2::to_string(static_cast<mc2::ErrorCode>(status)).data(); // of a literal, so ended by 0
+  return mc2::to_string(static_cast<mc2::ErrorCode>(status)).data(); // a literal, which ends with a 0 byte
 }
 
 mc2_status mc2_last_error(mc2_error* error) {

@@ -13,8 +13,8 @@ PlanObject::PlanObject(std::shared_ptr<const finder::FoundPlan> of)
 PlanObject::PlanObject(planner::Plan of)
     : PlanObject(std::make_shared<const finder::FoundPlan>(finder::FoundPlan{finder::unkept(std::move(of)), {}})) {}
 
-// Threads, connections and devices stayed in the parent: a child that closed them would wait for ever, or close the
-// parent's.
+// In a fork()ed child the destructors below leak: the child does not have the parent's threads, connections and
+// devices. Closing them there would wait for ever, or would close the parent's.
 
 SharedCommunicator::~SharedCommunicator() {
   if (process_.is_inherited()) static_cast<void>(communicator_.release());

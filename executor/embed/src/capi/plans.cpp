@@ -37,7 +37,7 @@ mc2_plan_summary summary_of(const PlanObject& object) {
   summary.ideal_us = plan.ideal_us;
   summary.variant = object.variant.c_str();
   summary.strategy = plan.strategy.c_str();
-  summary.provenance = planner::to_string(plan.makespan.provenance).data(); // of a literal
+  summary.provenance = planner::to_string(plan.makespan.provenance).data(); // a literal, which ends with a 0 byte
   summary.reason = plan.reason.c_str();
   summary.source = object.found->source.c_str();
   summary.digest = object.found->stored.digest.c_str();

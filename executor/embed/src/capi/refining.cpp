@@ -116,7 +116,7 @@ mc2_status mc2_refine(const mc2_model* model, const mc2_op_spec* op, const mc2_m
     const Pinned<ModelObject> from(model);
     const auto spec = read_op(op);
     profiler::RefineSettings settings{read_plan_options(options, from->value.fingerprint)};
-    settings.plan.require_significant_gain = false; // a measurement decides
+    settings.plan.require_significant_gain = false; // the cuts are measured, so small predicted gains may be tried
     std::vector<profiler::MeasuredCut> measured;
     for (const mc2_measured_cut& cut : read_cuts(cuts, count))
       measured.push_back({read_variant(cut.variant, from->value), read_cut(cut, spec), cut.fused_us, cut.serial_us,

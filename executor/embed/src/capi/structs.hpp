@@ -37,7 +37,7 @@ T read_struct(const T* address, const char* name) {
   return known;
 }
 
-/// The caller's array of structs, all of the first one's size.
+/// Copies of the caller's array of structs. Leaves the call with MC2_ERROR_STRUCT unless all have the first one's size.
 template <typename T>
 std::vector<T> read_structs(const T* first, std::size_t count, const char* name) {
   std::vector<T> known;

@@ -17,7 +17,7 @@
 namespace mc2::executor {
 
 struct ExecuteOptions; // executor.hpp
-struct StageList;      // how a backend sees a plan
+struct StageList;      // a plan's stages for a backend (stage.hpp)
 
 /// What a run executes. The kind gives the order of the lanes: kinds that compute first exchange the products; kinds
 /// that communicate first (all_gather_matmul, all_to_all_matmul) multiply the rows of A that arrived. Where a kind has
@@ -77,7 +77,7 @@ struct PrepareOptions {
   bool allow_independent = false; ///< also allocate what RunMode::Independent needs (a second set of intermediates)
 };
 
-/// How a fused run is handed to devices with streams.
+/// How enqueue() hands a fused run to devices with streams.
 enum class Submission : std::uint8_t {
   /// One launch of the captured pipeline. In two cases it is Eager instead: in the first runs on matrices that rebind()
   /// has given, and on a stream that is being captured, where the caller's graph takes up the pipeline.

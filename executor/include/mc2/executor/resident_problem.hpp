@@ -16,8 +16,8 @@ namespace mc2::executor {
 
 enum class OperandUse : std::uint8_t;
 
-/// A RandomProblem where a communicator's ranks can work on it: the host's matrices themselves where the communicator
-/// uses host memory, otherwise a mirror of them in the ranks' own memory.
+/// A RandomProblem in memory that a communicator's ranks can use: the RandomProblem's own matrices if the communicator
+/// uses host memory, otherwise copies in the memory of the ranks' devices.
 class ResidentProblem {
  public:
   /// The operator must have as many ranks as the communicator, all of them local. The communicator must outlive *this.

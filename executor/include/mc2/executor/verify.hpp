@@ -63,13 +63,13 @@ class RandomProblem {
     std::span<std::int64_t> offsets, indices;
   };
   std::span<std::int64_t> chosen_;      ///< the writable views of every rank's choices; empty without experts
-  std::span<std::byte> choice_weights_; ///< empty where nothing is weighted
-  std::vector<Bags> bags_;              ///< by rank: the writable views of views_[rank].bags; none without tables
+  std::span<std::byte> choice_weights_; ///< empty for kinds without weights
+  std::vector<Bags> bags_;              ///< by rank: the writable views of views_[rank].bags; empty without tables
   std::vector<std::int64_t> send_counts_, receive_counts_; ///< of all ranks; empty with equal splits
   std::vector<RankBuffers> views_;
 };
 
-/// What a check found.
+/// The findings of a check.
 struct Verification {
   double worst_error_ratio = 0;     ///< largest |result - oracle| / allowed error; <= 1 passes
   std::int64_t element_count = 0;   ///< elements checked to be written and finite, all ranks
