@@ -16,10 +16,10 @@
  *           newer header, is accepted if all bytes that this library does not know are 0.
  * Threads   Any thread may make any call at any time, also on a handle that another thread is using. Calls for which
  *           this is not so say it.
- * fork()    A child may not use a context, communicator, prepared run, store or mc2_collectives that its parent opened
- *           before fork(): the call returns MC2_ERROR_FORK. The child opens its own. Plans, models and machines stay
- *           usable. Once a process has opened a context with a service over http or https, its children cannot ask a
- *           service over http or https, only one on a Unix socket.
+ * fork()    A child may free, but not use, a context, communicator, prepared run, store or mc2_collectives that its
+ *           parent opened before fork(): calls return MC2_ERROR_FORK. The child opens its own. Plans, models and
+ *           machines stay usable. Once a process has opened a context with a service over http or https, its
+ *           children cannot ask a service over http or https, only one on a Unix socket.
  */
 #ifndef MC2_H
 #define MC2_H

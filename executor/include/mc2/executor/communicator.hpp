@@ -133,15 +133,13 @@ class Prepared {
                  "this backend works on the buffers that the plan was prepared with; prepare it for others"};
   }
 
-  /// The data that passes between the lanes, for each local rank in the order of local_ranks(), as the last run left
-  /// it:
+  /// The data that pass between the lanes as the last run left them, one entry per local rank:
   ///   kinds that compute first  the rank's product [m, n]. After a Fused or CommunicationOnly run C consists of sums
   ///                             or rows of the products. Where blocks are columns: block after block, each [m, b].
   ///                             Virtual compute never writes the product: it keeps the reproducible random numbers
   ///                             that prepare() put there
-  ///   the others                the rows of A that arrived, [m, k]; the rank's own rows are not copied, and their
-  ///   place
-  ///                             holds nothing of meaning
+  ///   the others                the rows of A that arrived, [m, k]; the rank's own rows are not copied, and the
+  ///                             contents of their place mean nothing
   /// verify_exchange() uses it to check the collective. Empty for a backend without virtual compute, which needs no
   /// such check. In memory of this process; valid as long as *this.
   [[nodiscard]] virtual std::span<const std::span<const std::byte>> intermediates() const noexcept { return {}; }

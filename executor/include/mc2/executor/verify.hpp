@@ -86,17 +86,19 @@ struct Verification {
 /// A wrong element passes only if its row is not sampled and its error is below the row's allowed projected error,
 /// about sqrt(n) times the allowed error of one element. The allowed error of an element is
 ///   allowed(i, j) = 4 u32 (sqrt(k) + T) sum_t |a_ti| |b_tj| + 1.01 u ((T - 1) sum_t |p_tij| + |c_ij|)
-/// T is the number of products that are summed in a row of C (the ranks where the collective sums, else 1), u32 =
-/// 2^-24, u the unit roundoff of the type (second term only for types shorter than f32), |a_ti| and |b_tj| the 2-norms
-/// of a row of A and a column of B, p the products; i8 elements are multiplied by their scales. A bias or residual x
-/// adds 4 u32 |x|. matmul_all_to_all with a residual rounds once more: 1.01 u |p + bias|. If the bytes of a product's
-/// row are not a multiple of 16, the product may be rounded before each addition: 1.01 u (|p| + |p + residual|). The
-/// first term is the probabilistic bound of Higham and Mary, "A new approach to probabilistic rounding error analysis",
-/// SIAM J. Sci. Comput. 41 (2019), with the Cauchy-Schwarz inequality; docs/cost_model.md §7. The second term allows
-/// for the rounding of each product or partial sum, and of the result, to the type. embedding_all_to_all: every element
-/// is compared with its bag. The allowed error is (L + 1) u32 sum_l |x_lj| / d + 1.01 u |c_ij|, with x_l the L rows
-/// that the bag names, and d = L for means, else 1. A gathered A must equal all ranks' A to the bit. All normalised
-/// rows are compared with the norm of the rows of C:
+/// T is the number of products that are summed in a row of C (where the collective sums, the ranks times top_k; else
+/// 1), u32 = 2^-24, u the unit roundoff of the type (second term only for types shorter than f32), |a_ti| and |b_tj|
+/// the 2-norms of a row of A and a column of B, p the products; i8 elements are multiplied by their scales. A bias or
+/// residual x adds 4 u32 |x|. matmul_all_to_all with a residual rounds once more: 1.01 u |p + bias|. If the bytes of a
+/// product's row are not a multiple of 16, the product may be rounded before each addition: 1.01 u (|p| + |p +
+/// residual|). The first term is the probabilistic bound of Higham and Mary, "A new approach to probabilistic rounding
+/// error analysis", SIAM J. Sci. Comput. 41 (2019), with the Cauchy-Schwarz inequality; docs/cost_model.md §7. The
+/// second term allows for the rounding of each product or partial sum, and of the result, to the type.
+///
+/// embedding_all_to_all: every element is compared with its bag. The allowed error is (L + 1) u32 sum_l |x_lj| / d +
+/// 1.01 u |c_ij|, with x_l the L rows that the bag names, and d = L for means, else 1.
+///
+/// A gathered A must equal all ranks' A to the bit. All normalised rows are compared with the norm of the rows of C:
 ///   allowed(i, j) = (4 u32 (sqrt(n) + 4) + 1.01 u) |normed_ij|
 /// In f16 each of these roundings may add half the smallest number, 2^-25.
 /// Uses several threads; the answer depends on the arguments only. `buffers` must fit `op`, one per rank, in memory of
