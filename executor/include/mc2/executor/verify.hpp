@@ -86,14 +86,15 @@ struct Verification {
 /// A wrong element passes only if its row is not sampled and its error is below the row's allowed projected error,
 /// about sqrt(n) times the allowed error of one element. The allowed error of an element is
 ///   allowed(i, j) = 4 u32 (sqrt(k) + T) sum_t |a_ti| |b_tj| + 1.01 u ((T - 1) sum_t |p_tij| + |c_ij|)
-/// T is the number of products that are summed in a row of C (where the collective sums, the ranks times top_k; else
-/// 1), u32 = 2^-24, u the unit roundoff of the type (second term only for types shorter than f32), |a_ti| and |b_tj|
-/// the 2-norms of a row of A and a column of B, p the products; i8 elements are multiplied by their scales. A bias or
-/// residual x adds 4 u32 |x|. matmul_all_to_all with a residual rounds once more: 1.01 u |p + bias|. If the bytes of a
-/// product's row are not a multiple of 16, the product may be rounded before each addition: 1.01 u (|p| + |p +
-/// residual|). The first term is the probabilistic bound of Higham and Mary, "A new approach to probabilistic rounding
-/// error analysis", SIAM J. Sci. Comput. 41 (2019), with the Cauchy-Schwarz inequality; docs/cost_model.md §7. The
-/// second term allows for the rounding of each product or partial sum, and of the result, to the type.
+/// T is the number of ranks where the collective sums, else 1 (in grouped matmuls that sum, ranks times top_k replaces
+/// T in the first term, and ranks replaces T - 1), u32 = 2^-24, u the unit roundoff of the type (second term only for
+/// types shorter than f32), |a_ti| and |b_tj| the 2-norms of a row of A and a column of B, p the products; i8 elements
+/// are multiplied by their scales. A bias or residual x adds 4 u32 |x|. matmul_all_to_all with a residual rounds once
+/// more: 1.01 u |p + bias|. If the bytes of a product's row are not a multiple of 16, the product may be rounded before
+/// each addition: 1.01 u (|p| + |p + residual|). The first term is the probabilistic bound of Higham and Mary, "A new
+/// approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41 (2019), with the Cauchy-Schwarz
+/// inequality; docs/cost_model.md §7. The second term allows for the rounding of each product or partial sum, and of
+/// the result, to the type.
 ///
 /// embedding_all_to_all: every element is compared with its bag. The allowed error is (L + 1) u32 sum_l |x_lj| / d +
 /// 1.01 u |c_ij|, with x_l the L rows that the bag names, and d = L for means, else 1.
@@ -108,9 +109,8 @@ struct Verification {
 
 /// Checks the collective alone, for virtual compute, which leaves out the matmul. `intermediates` is
 /// Prepared::intermediates(), and `cut` the cut that ran.
-/// - Kinds that sum: every element of every rank's C is compared with the sum of the R ranks' partial products in
-/// double
-///   precision, and all ranks are equal to the bit where they get the same result.
+/// - Kinds that sum: every element of every rank's C is compared with the double-precision sum of the R ranks' partial
+///   products, and all ranks are equal to the bit where they get the same result.
 ///     allowed(i, j) = ((R + 2) u32 + u) sum_r |p_rij|, u as above
 /// - matmul_all_to_all, embedding_all_to_all: every row of C equals its sender's row of the product to the bit.
 /// - Kinds that communicate first: every row that arrived equals the row of its sender's A to the bit.
