@@ -10,9 +10,8 @@ namespace mc2::executor::lanes {
 
 /// result[i] = partials[0][i] + partials[1][i] + ... in this order, with the widest vectors that the CPU has. Every CPU
 /// gives the same bits. There are at least 2 partials; `result` must not overlap them.
-/// @param streams_past_cache  writes `result` past the caches, which the partials then keep: for a result that is
-/// larger
-///                            than a core's cache and not read soon
+/// @param streams_past_cache  writes `result` past the caches and leaves these to the partials: for a result that is
+///                            larger than a core's cache and not read soon
 void sum_f32(std::span<const float* const> partials, float* result, std::int64_t count,
              bool streams_past_cache = false) noexcept;
 
