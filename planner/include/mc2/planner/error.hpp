@@ -17,9 +17,9 @@ enum class ErrorCode : std::uint8_t {
   InvalidSpec = 1,   ///< a size, type or option outside its legal values
   UnknownName = 2,   ///< a kind, type, backend, strategy or format that is in no registry
   Infeasible = 3,    ///< the request is legal but no plan satisfies it
-  OutOfRange = 4,    ///< a question that a cost model was not fitted to answer
+  OutOfRange = 4,    ///< a size beyond those a cost model was fitted for, or an index past the last
   Stale = 5,         ///< a measurement or plan belongs to another machine, driver or library version
-  NotFound = 6,      ///< nothing stored under that key
+  NotFound = 6,      ///< nothing is kept under that key, or nobody has a plan
   Malformed = 7,     ///< a document or log that cannot be parsed or violates its schema
   CannotFit = 8,     ///< samples that no cost curve can be fitted to
   Unsupported = 9,   ///< this build or this machine cannot do it
@@ -27,7 +27,7 @@ enum class ErrorCode : std::uint8_t {
   NewerVersion = 11, ///< written by a newer mc2
   ReadOnly = 12,     ///< a write to something that is open read-only
   Cancelled = 13,    ///< the user interrupted the work
-  Mismatch = 14,     ///< a computed result disagrees with its oracle
+  Mismatch = 14,     ///< a wrong result of a run, or documents or processes that disagree
   Unreadable = 15,   ///< stored content that is there but may not be read
 };
 
