@@ -26,26 +26,28 @@ TEST(AnalyticModel, HasAVariantForEveryAlgorithm) {
 }
 
 TEST(AnalyticModel, MatmulFollowsFromPeakAndEfficiency) {
-  // 2 * 1000 * 500 flop a row at 100 Tflop/s * 0.5 = 50e6 flop/us: 0.02 us a row, after 4 us.
+  // A row has 2 * 1000 * 500 = 1e6 flop. 100 Tflop/s * 0.5 = 50e6 flop/us, so a row takes 0.02 us, after 4 us.
   const CostModel half = analytic_model(topology(), op_of(4096, 16)).value();
   EXPECT_NEAR(half.variants[0].compute.curve.time_us(100), 4 + 2, 1e-12);
-  // f32 has a tenth of the peak.
+  // The peak of f32 is a tenth of that, so a row takes 0.2 us.
   const CostModel full = analytic_model(topology(), op_of(4096, 16, DType::F32)).value();
   EXPECT_NEAR(full.variants[0].compute.curve.time_us(100), 4 + 20, 1e-12);
 }
 
 TEST(AnalyticModel, EveryOperatorKindHasItsCollective) {
-  // 16 ranks hold 256 of 4096 rows each. Reduce-scatter: a row of the cut axis is 16 of the product, 16 * 0.02 us.
+  // Each of 16 ranks holds 256 of 4096 rows. Reduce-scatter: one row of the cut axis is 16 rows of the product, which
+  // take 16 * 0.02 us.
   OpSpec op = op_of(4096, 16);
   op.kind = OpKind::MatmulReduceScatter;
   const CostModel scatter = analytic_model(topology(), op).value();
   EXPECT_NEAR(scatter.variants[0].compute.curve.time_us(256), 4 + 256 * 16 * 0.02, 1e-9);
   EXPECT_EQ(scatter.variants.size(), 3u);
-  // All-gather: the 15 rows that come from others.
+  // All-gather: one row of the cut axis brings 15 rows, one from each other rank.
   op.kind = OpKind::AllGatherMatmul;
   const CostModel gather = analytic_model(topology(), op).value();
   EXPECT_NEAR(gather.variants[0].compute.curve.time_us(256), 4 + 256 * 15 * 0.02, 1e-9);
-  // All-to-all: rows as in those two; the topology offers two algorithms for it.
+  // The two all-to-all kinds multiply as many rows as the two kinds above. The topology has two algorithms for their
+  // collective.
   op.kind = OpKind::MatmulAllToAll;
   const CostModel combine = analytic_model(topology(), op).value();
   EXPECT_EQ(combine.variants[0].compute.curve, scatter.variants[0].compute.curve);
@@ -106,7 +108,7 @@ TEST(AnalyticModel, SpeedOfPoolingHasToBeMeasured) {
 }
 
 TEST(AnalyticModel, AsksForAMeasuredMatmulWhereItsConstantsDoNotTellOne) {
-  EXPECT_EQ(analytic_model(topology(), op_of(16, 16)).error().code, ErrorCode::Infeasible); // limited by memory
+  EXPECT_EQ(analytic_model(topology(), op_of(16, 16)).error().code, ErrorCode::Infeasible); // memory limits so few rows
   CostCurve columns;
   columns.axis = CurveAxis::Columns;
   columns.shape = AffineCurve{7, 0.5};
@@ -136,7 +138,7 @@ TEST(AnalyticModel, ExtremeConstantsGiveAPlanOrATimeThatNoPlanMayHave) {
     for (const std::int64_t m : {std::int64_t{65}, std::int64_t{1'000'000}}) {
       const OpSpec op = op_of(m, 1024);
       const auto model = analytic_model(extreme, op);
-      if (is_slow && m > 65) { // 2 GB at 1 kB/s and 1 s a message: 63 years
+      if (is_slow && m > 65) { // 2 GB at 1 kB/s and 1 s a message take 63 years
         EXPECT_EQ(model.error().field, "variants[0].communication.curve");
         continue;
       }

@@ -38,7 +38,7 @@ TEST(Assumptions, StandInThePlaceOfTheModelsInEveryStrategy) {
     PlanOptions plain = options;
     plain.contention.reset();
     plain.block_overhead_us.reset();
-    plain.formula_contention = 1.4; // the larger of both lanes'
+    plain.formula_contention = 1.4; // the larger of the two lanes' factors
     const auto asked = make_plan(measured.op, measured, options), known = make_plan(assumed.op, assumed, plain);
     ASSERT_EQ(asked.ok(), known.ok()) << strategy;
     if (!asked) continue;

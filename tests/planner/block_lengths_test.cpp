@@ -10,7 +10,7 @@
 namespace mc2::planner::block_lengths_test {
 namespace {
 
-/// 1000 rows: 100 us of matmul and 40 us of collective.
+/// A model of 1000 rows, whose matmul takes 100 us and whose collective takes 40 us.
 CostModel thousand_rows() {
   return testing::model_of(testing::all_reduce_op(1000, 1, 1, DType::F32, 4), testing::affine(CurveAxis::Rows, 0, 0.1),
                            testing::affine(CurveAxis::Bytes, 0, 0.01));
@@ -33,8 +33,9 @@ TEST(CompareLengths, HasEveryMultipleOfTheAlignmentAndUncutLast) {
   const auto comparison = compare_lengths(model.op, model, steps_of(250)).value();
   const auto& choices = comparison.choices;
   EXPECT_EQ(lengths_of(comparison), (std::vector<std::int64_t>{250, 500, 750, 1000}));
-  // Compute bound, no fixed costs: n equal blocks take 100 + 40 / n us. 750 rows' collective takes from 75 to 105 us,
-  // and that of the 250 after them, whose matmul ends at 100, another 10.
+  // The matmul is the bound and nothing has a fixed cost, so n equal blocks take 100 + 40 / n us. {750, 250}: the
+  // collective of the 750 rows runs from 75 to 105 us. That of the 250 rows, whose matmul ends at 100, takes another
+  // 10.
   EXPECT_DOUBLE_EQ(choices[0].plan.makespan.us, 110);
   EXPECT_DOUBLE_EQ(choices[1].plan.makespan.us, 120);
   EXPECT_DOUBLE_EQ(choices[2].plan.makespan.us, 115);
@@ -62,7 +63,7 @@ TEST(CompareLengths, HasTheBestPlanItselfAtItsLength) {
 }
 
 TEST(CompareLengths, PutsARestThatIsTooShortIntoOneBlock) {
-  // 3 x 300 leaves 100 rows, fewer than a block may have: 2 x 300 and one of 400.
+  // Blocks of 300, 300 and 300 leave 100 rows, and a block may not be that short. Another block takes them: 400.
   const CostModel model = thousand_rows();
   const auto choices = compare_lengths(model.op, model, steps_of(300)).value().choices;
   EXPECT_EQ(choices[0].long_rows, 300);
@@ -75,14 +76,16 @@ TEST(CompareLengths, LeavesOutLengthsThatNeedTooManyBlocks) {
   const CostModel model = thousand_rows();
   PlanOptions options = steps_of(100);
   options.max_block_count = 3;
-  // 2 x 300 and 400, and so on; two of 200 are less than half of what is cut, but the best cut has them.
+  // 300 comes from {300, 300, 400}, and so on. Two blocks of 200 are less than half of the rows, which would leave 200
+  // out, but the best cut has them.
   const auto comparison = compare_lengths(model.op, model, options).value();
   EXPECT_EQ(comparison.best().cut, (Cut{{600, 200, 200}}));
   EXPECT_EQ(lengths_of(comparison), (std::vector<std::int64_t>{200, 300, 400, 500, 600, 700, 800, 900, 1000}));
 }
 
 TEST(CompareLengths, TakesLengthsOfTheSearchWhereThatTakesCoarserSteps) {
-  // 5975 rows are searched in 1024 steps at most, of 6 rows each; at most 128 lengths are compared, in steps of 48.
+  // The search takes 5975 rows in at most 1024 steps, each of 6 rows. At most 128 lengths are compared, which makes
+  // their step 48 rows.
   CostModel model = testing::worked_example_model();
   OpSpec op = model.op;
   op.m = 5975;
@@ -103,7 +106,7 @@ TEST(CompareLengths, RefusesWhatMakePlanRefuses) {
 RC_GTEST_PROP(CompareLengths, NeverBeatsTheSearchAndStaysWithinItsBounds, ()) {
   CostModel model = testing::worked_example_model();
   OpSpec op = model.op;
-  op.m = *rc::gen::inRange<std::int64_t>(65, 100'000); // fewer are cut by columns
+  op.m = *rc::gen::inRange<std::int64_t>(65, 100'000); // up to 64 rows are cut by columns
   PlanOptions options = steps_of(*rc::gen::inRange<std::int64_t>(1, 512));
   options.require_significant_gain = false;
   const auto comparison = compare_lengths(op, model, options).value();

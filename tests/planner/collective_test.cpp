@@ -20,65 +20,67 @@ double us_of(const Topology& topology, Collective collective, double bytes, int 
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-/// What a library's own parts of a transfer cost: the transfer again where a hop takes longer, else the least of k - 1
-/// hops and a k-th of the transfer.
+/// What a library pays for sending a transfer in k parts: the least of (k - 1) hops + transfer / k over k >= 1. The
+/// least is at k = 1, the whole transfer again, where a hop takes longer than the transfer.
 double pieces(double latency_us, double transfer_us) {
   return transfer_us <= latency_us ? transfer_us : 2 * std::sqrt(latency_us * transfer_us) - latency_us;
 }
 
-// The example has 0.001 us/B inside a node and 0.005 us/B per node; alpha 1 and 5 us, launch 10 us.
+// Constants of topology(): 0.001 us/B inside a node and 0.005 us/B for a whole node's traffic between nodes; alpha is 1
+// us inside and 5 us between nodes; a launch takes 10 us.
 
 TEST(Collective, RingInsideANodePaysEveryHop) {
-  // 4 ranks, 4000 B: 2 * 3 hops of 1 us + 1000 B * 0.001 = 6 * 2, and the launch.
+  // 4 ranks, 4000 B: 2 * 3 hops, each of 1 us + 1000 B * 0.001 = 2 us, which makes 12 us; then the launch.
   EXPECT_NEAR(us_of(topology(), Collective::AllReduce, 4000, 4, Algorithm::Ring), 10 + 12 + pieces(1, 6), 1e-9);
-  // Reduce-scatter is half of it.
+  // Reduce-scatter has half of these hops.
   EXPECT_NEAR(us_of(topology(), Collective::ReduceScatter, 4000, 4, Algorithm::Ring), 10 + 6 + pieces(1, 3), 1e-9);
 }
 
 TEST(Collective, RingOverNodesCrossesEveryFourthHop) {
-  // 16 ranks: 30 hops, of which ceil(30 / 4) = 8 lead to another node: 22 * 1 + 8 * 5 = 62 us; each hop moves 1000 B
-  // at the rate of the slower link, 0.005 us/B: 30 * 5 = 150 us.
+  // 16 ranks have 30 hops, of which ceil(30 / 4) = 8 lead to another node: 22 * 1 + 8 * 5 = 62 us. Each hop moves 1000
+  // B at the rate of the slower link, 0.005 us/B: 30 * 5 = 150 us.
   EXPECT_NEAR(us_of(topology(), Collective::AllReduce, 16000, 16, Algorithm::Ring), 10 + 62 + 150 + pieces(5, 150),
               1e-9);
 }
 
 TEST(Collective, TreeIsPipelined) {
-  // 4 ranks of a node, 4 stages of 4 MB (2 trees, 2 rails, 1 MB messages): 6 hops of 1 us + 1 MB * 0.001 = 6 * 1001,
-  // then 3 further stages of 6 * 1000.
+  // 4 ranks of a node, 4 stages of 4 MB (2 trees, 2 rails, 1 MB messages). The first stage has 6 hops of 1 us + 1 MB *
+  // 0.001: 6 * 1001. Each of the 3 further stages adds 6 * 1000.
   EXPECT_NEAR(us_of(topology(), Collective::AllReduce, 16e6, 4, Algorithm::Tree),
               10 + 6 * 1001 + 3 * 6000 + pieces(1, 24'000), 1e-6);
-  // 16 ranks, one stage of 4 MB: the chain as above, and 2 * log2(4) = 4 hops of 5 us + 4 MB * 0.005 between nodes.
+  // 16 ranks, one stage of 4 MB: the 6 hops inside a node as above, then 2 * log2(4) = 4 hops between nodes, each of 5
+  // us + 4 MB * 0.005.
   EXPECT_NEAR(us_of(topology(), Collective::AllReduce, 4e6, 16, Algorithm::Tree),
               10 + 6 * 1001 + 4 * 20'005 + pieces(5, 86'000), 1e-6);
 }
 
 TEST(Collective, DirectUsesBothLinksAtOnce) {
-  // 16 ranks, 16 kB: 12 peers beyond the node, for 4 ranks of 1000 B each at 0.005 us/B: 12 * 20 + 5 = 245 us, longer
-  // than 3 peers inside.
+  // 16 ranks, 16 kB: each of the 4 ranks of a node sends 1000 B to each of 12 peers in other nodes at 0.005 us/B: 12 *
+  // 20 + 5 = 245 us. That is longer than sending to the 3 peers inside takes.
   EXPECT_NEAR(us_of(topology(), Collective::AllToAll, 16000, 16, Algorithm::Direct), 10 + 245 + pieces(5, 240), 1e-9);
 }
 
 TEST(Collective, SmallMessagesAreLimitedByTheMessageRate) {
-  // 1 B to each of 16: the host thread of a rank posts 12 messages of 0.5 us, after 5 us of latency.
+  // 1 B to each of 16 ranks: the host thread of a rank posts 12 messages of 0.5 us, after 5 us of latency.
   EXPECT_NEAR(us_of(topology(), Collective::AllToAll, 16, 16, Algorithm::Direct), 10 + 5 + 6 + pieces(5, 6), 1e-9);
   Topology device = topology();
   device.transport = Transport::DeviceInitiated;
-  // Two rails of 0.5 us per message serve 4 ranks: 1 us per message of a rank.
+  // Two rails, each of 0.5 us per message, serve 4 ranks: that is 1 us per message of a rank.
   EXPECT_NEAR(us_of(device, Collective::AllToAll, 16, 16, Algorithm::Direct), 10 + 5 + 12 + pieces(5, 12), 1e-9);
   device.rails_per_node = 8;
   EXPECT_NEAR(us_of(device, Collective::AllToAll, 16, 16, Algorithm::Direct), 10 + 5 + 3 + pieces(5, 3), 1e-9);
 }
 
 TEST(Collective, HierarchyNeedsFewerMessages) {
-  // 1 B to each of 16: 1 us inside the node, then 3 messages to the ranks of the same rail: 5 + 3 * 0.5; the bytes
-  // inside take 3 * 0.004 us more.
+  // 1 B to each of 16 ranks. Inside the node: 1 us of latency and 3 * 0.004 us for the bytes. Then 3 messages to the
+  // ranks of the same rail: 5 + 3 * 0.5.
   EXPECT_NEAR(us_of(topology(), Collective::AllToAll, 16, 16, Algorithm::Hierarchical),
               10 + 1 + 0.012 + 5 + 1.5 + pieces(5, 1.512), 1e-9);
 }
 
 TEST(Collective, HierarchySumsItsPhasesWhileThereIsOnePiece) {
-  // 16 kB in one piece: inside 2 * 3 hops of 1 us + 4000 B * 0.001 = 30; across a ring of 4 nodes, 6 hops of 5 us +
-  // 4000 B * 0.005 = 150. A tree across would take 4 * (5 + 80) = 340.
+  // 16 kB in one piece. Inside a node: 2 * 3 hops of 1 us + 4000 B * 0.001 = 30. Across a ring of 4 nodes: 6 hops of 5
+  // us + 4000 B * 0.005 = 150. A tree across the nodes would take 4 * (5 + 80) = 340.
   EXPECT_NEAR(us_of(topology(), Collective::AllReduce, 16000, 16, Algorithm::Hierarchical),
               10 + 30 + 150 + pieces(5, 144), 1e-9);
 }
@@ -87,7 +89,7 @@ TEST(Collective, SwitchReadsAllAndSendsOneShare) {
   Topology with_switch = topology();
   with_switch.protocols.push_back({"switch", 0, {7, 1, 0}, {5, 0.1, 0}, true});
   with_switch.algorithms[Collective::AllReduce].push_back(Algorithm::SwitchTree);
-  // One node: 7 us, and 4000 B * (1 + 1 / 4) * 0.001.
+  // Inside one node: 7 us of alpha, and 4000 B * (1 + 1 / 4) * 0.001.
   EXPECT_NEAR(us_of(with_switch, Collective::AllReduce, 4000, 4, Algorithm::SwitchTree), 7 + 5 + pieces(7, 5), 1e-9);
 }
 
@@ -97,7 +99,7 @@ TEST(Collective, AllAlgorithmsAgreeOnTwoRanks) {
     pairs.ranks_per_node = node_size;
     pairs.protocols[0].inter.message_us = 0;
     for (const double bytes : {1.0, 1e3, 3.3e6, 1e9}) {
-      // Two exchanges of half the message, whichever way one calls it.
+      // On two ranks every algorithm is two exchanges of half the message.
       const double alpha = node_size == 1 ? 5 : 1, us_per_byte = node_size == 1 ? 0.005 : 0.001;
       const double transfer_us = bytes * us_per_byte;
       const double expected = 10 + 2 * alpha + transfer_us + pieces(alpha, transfer_us);
@@ -115,14 +117,15 @@ TEST(Collective, IntervalFollowsFromWhatIsNotKnown) {
     return collective_interval(vague, {Collective::AllReduce, bytes, ranks}, Algorithm::Ring).value();
   };
   EXPECT_NEAR(interval(4000, 4), 0.03, 1e-12);
-  // One node: 10 us of launch are of 22 us and what parts cost.
+  // One node: the uncertain launch is 10 us of the 22 us and the cost of parts. No hop leads to another node.
   vague.uncertainty = {.launch_us = 1, .inter_alpha_us = 1};
   EXPECT_NEAR(interval(4000, 4), std::hypot(0.03, 10 / (22 + pieces(1, 6))), 1e-9);
-  // No bytes over nodes: 8 hops of 5 us are of 10 + 22 + 40 us, and 15 us of messages are sent in parts.
+  // 16 ranks, no bytes: the uncertain alpha is 8 hops of 5 us of the 10 + 22 + 40 us. The 15 us that messages take are
+  // sent in parts, whose cost depends on alpha too.
   vague.uncertainty = {.inter_alpha_us = 1};
   EXPECT_NEAR(interval(0, 16), std::hypot(0.03, (40 + pieces(10, 15) - pieces(5, 15)) / (72 + 15 + pieces(5, 15))),
               1e-9);
-  // Bandwidths matter of large messages, and only the one that limits them.
+  // Bandwidths matter for large messages only, and only the bandwidth of the limiting link does.
   vague.uncertainty = {.intra_gb_per_s = 0.5};
   EXPECT_NEAR(interval(1e9, 16), 0.03, 1e-9);
   vague.uncertainty = {.inter_gb_per_s = 0.5};
@@ -158,8 +161,8 @@ TEST(Collective, RefusesWhatTheClusterDoesNotHave) {
     return times ? std::string() : times.error().field;
   };
   EXPECT_EQ(refused({Collective::AllReduce, 8, 1}), "ranks");
-  EXPECT_EQ(refused({Collective::AllReduce, 8, 17}), "ranks"); // 16 exist
-  EXPECT_EQ(refused({Collective::AllReduce, 8, 6}), "ranks");  // a node and a half
+  EXPECT_EQ(refused({Collective::AllReduce, 8, 17}), "ranks"); // only 16 exist
+  EXPECT_EQ(refused({Collective::AllReduce, 8, 6}), "ranks");  // one and a half nodes
   EXPECT_EQ(refused({Collective::AllReduce, 8, 3}), "");       // part of one node
   EXPECT_EQ(refused({Collective::AllReduce, -1, 4}), "bytes");
   EXPECT_EQ(refused({Collective::AllReduce, std::nan(""), 4}), "bytes");
@@ -181,7 +184,7 @@ TEST(Collective, RefusesABadTopologyAndAMissingCollective) {
   EXPECT_EQ(best_collective_time(without, {Collective::AllToAll, 8, 4}).error().code, ErrorCode::Infeasible);
 }
 
-/// A topology with every kind of number that it can have, and a switch.
+/// A random topology in which every number that can be set is set, and which has a switch.
 Topology any_topology() {
   const auto number = [](double low, double high) {
     return low * std::pow(high / low, *rc::gen::inRange(0, 1001) / 1000.0);
@@ -212,7 +215,7 @@ CollectiveSpec any_spec(const Topology& topology) {
   return spec;
 }
 
-/// No algorithm may become slower; rounding aside.
+/// Checks that no algorithm becomes slower, except by rounding.
 void require_no_slower(const Topology& slow, const CollectiveSpec& slow_spec, const Topology& fast,
                        const CollectiveSpec& fast_spec) {
   const auto before = collective_times(slow, slow_spec).value(), after = collective_times(fast, fast_spec).value();
@@ -258,7 +261,7 @@ TEST(Collective, NothingBeatsTheRailsOfANode) {
     spec.collective = Collective::AllReduce;
     double most_gb_per_s = 0;
     for (const auto& protocol : topology.protocols) most_gb_per_s = std::max(most_gb_per_s, protocol.inter.gb_per_s);
-    // At least half of the reduced array has to leave the busiest node: with N nodes, (N - 1) / N of it twice.
+    // Of N nodes, the busiest has to send at least (N - 1) / N of the reduced array twice.
     const double nodes = static_cast<double>(spec.world_size) / topology.ranks_per_node;
     const double least_us =
         2 * (nodes - 1) / nodes * spec.message_bytes / (most_gb_per_s * topology.rails_per_node) * 1e-3;

@@ -63,7 +63,7 @@ TEST(CostCurve, ValidateNamesTheField) {
 
 TEST(CostCurve, ValidateRefusesACurveThatFalls) {
   CostCurve curve = testing::published_all_reduce();
-  // Slope of the quadratic 27.06 - 2 * 2.7 x is negative from x = 5.01 MiB, below the knot at 8 MiB.
+  // With q2 = -2.7 the slope 27.06 - 2 * 2.7 x is negative from x = 5.01 MiB on, which lies below the knot at 8 MiB.
   std::get<PiecewiseCurve>(curve.shape).q2 = -2.7;
   EXPECT_EQ(curve.validate().error().field, "q2");
 }
@@ -73,7 +73,7 @@ TEST(CostCurve, PublishedFitIsValid) { EXPECT_TRUE(testing::published_all_reduce
 TEST(CostCurve, OwnIntervalLeavesTheSpreadOfSingleTimingsOut) {
   CostCurve curve = testing::affine(CurveAxis::Rows, 1, 1);
   curve.relative_interval = 0.2;
-  EXPECT_EQ(curve.curve_interval(), 0.2); // not fitted: nothing better is known
+  EXPECT_EQ(curve.curve_interval(), 0.2); // without a fit, relative_interval is all that is known
   curve.quality = {12, 0.01, 0.03, 0.02, "fit"};
   EXPECT_DOUBLE_EQ(curve.curve_interval(), 1.645 * 0.02);
   curve.quality.relative_rms = 0.5;

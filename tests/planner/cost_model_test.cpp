@@ -14,7 +14,8 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-/// Two shards of 64 rows of 512 bytes: compute 10 + 64 = 74 us, communication 20 + 0.5 us/KiB * 64 KiB = 52 us.
+/// 2 ranks, each with a shard of 64 rows of 512 bytes: compute takes 10 + 64 = 74 us, communication 20 + 0.5 us/KiB *
+/// 64 KiB = 52 us.
 CostModel example_model() {
   return testing::model_of({OpKind::MatmulReduceScatter, 128, 128, 32, DType::F32, 2},
                            testing::affine(CurveAxis::Rows, 10, 1), testing::affine(CurveAxis::Bytes, 20, 0.5 / 1024),
@@ -64,7 +65,8 @@ TEST(PredictAnchored, TakesTheIntervalThatRacesTaught) {
 }
 
 TEST(Anchored, ScalesTheLocalPartWithTheRest) {
-  // 50 us own shard and 128 us of the others': 178 us measured as 356 us is a factor of 2 on both.
+  // The own shard takes 50 us and those of the others 128 us. Where these 178 us were measured as 356 us, both parts
+  // take twice as long.
   const CostModel model = testing::all_gather_model();
   const CostModel now = anchored(model, model.op, 356, 256);
   EXPECT_DOUBLE_EQ(now.variants[0].local_us(now.op), 100);
@@ -96,11 +98,11 @@ TEST(CostModel, ALaneOfWhichTheOtherDoesAPartTakesLessInACutAndAsMuchAlone) {
   EXPECT_DOUBLE_EQ(plan.serial_us, predict_cut(model.op, model, variant, cut).value().serial_us);
   EXPECT_EQ(plan.slowdown.second, 1);
   EXPECT_TRUE(plan.validate());
-  // Uncut it is as slow as alone.
+  // An uncut plan is as slow as the serial plan, because it overlaps nothing.
   const Plan uncut = predict_cut(model.op, part, variant, {{64}}).value();
   EXPECT_DOUBLE_EQ(uncut.makespan.us, uncut.serial_us);
   EXPECT_DOUBLE_EQ(uncut.makespan.us, serial_plan(model.op, part, variant).value().makespan.us);
-  // What is assumed of contention is another thing.
+  // A given contention replaces only the contention: a factor below 1 stays, as it is what a cut saves.
   PlanOptions assuming;
   assuming.contention = LaneContention{1.2, 1.2};
   EXPECT_EQ(assume(part, assuming).model.variants[0].communication.slowdown, 0.5);
@@ -128,7 +130,7 @@ TEST(Anchored, ScalesEveryBlockOfALaneAlike) {
 }
 
 TEST(Anchored, TakesTheTimesAsThoseOfTheOperatorItIsGiven) {
-  // 32 rows: 10 + 32 = 42 us and 20 + 16 = 36 us; twice that makes 64 rows cost 2 * 74 us and 2 * 52 us.
+  // 32 rows take 10 + 32 = 42 us and 20 + 16 = 36 us. Where they took twice that, 64 rows take 2 * 74 us and 2 * 52 us.
   const CostModel model = example_model();
   OpSpec half = model.op;
   half.m = 64;
@@ -196,7 +198,7 @@ TEST(CostModel, RefusesTimesThatNoPlanMayHave) {
        [](CostModel& model) { model.variants[0].compute.curve.relative_interval = 1e155; }},
       {"variants[0].compute.curve.quality.cross_validated_rms",
        [](CostModel& model) { model.variants[0].compute.curve.quality.cross_validated_rms = -1e308; }},
-      // 64 rows of 1 KiB: 1e17 us whatever the size, and 65536 B at 2e10 us each
+      // Compute takes 1e17 us whatever the size; communication takes 2e10 us for each of 64 * 1 KiB = 65536 B.
       {"variants[0].compute.curve",
        [](CostModel& model) { model.variants[0].compute.curve = testing::affine(CurveAxis::Rows, 1e17, 0); }},
       {"variants[0].communication.curve",
@@ -213,7 +215,7 @@ TEST(CostModel, RefusesTimesThatNoPlanMayHave) {
 }
 
 TEST(MakePlan, RefusesAPlanThatCouldNotBeReadAgain) {
-  // Of its own 64 rows the matmul takes 1e15 us, of 256 four times that.
+  // The model's own 64 rows take 1e15 us, which is legal; the 256 rows that are asked for take four times as long.
   CostModel model = example_model();
   model.variants[0].compute.curve = testing::affine(CurveAxis::Rows, 0, 1e15 / 64);
   ASSERT_TRUE(model.validate());

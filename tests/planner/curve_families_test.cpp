@@ -27,7 +27,8 @@ int any_int(int low, int high) { return *rc::gen::inRange(low, high); }
 CostCurve any_affine() { return curve_of(AffineCurve{any_int(0, 100) / 7.0, any_int(1, 100) / 700.0}); }
 
 CostCurve any_piecewise() {
-  // Rising by the choice of its slopes s0 at 0 and s1 at the knot; up to 20 us above or 5 % below it beyond.
+  // The curve rises up to the knot, as its slopes s0 at 0 and s1 at the knot are not negative. Beyond the knot it
+  // starts 5 % lower, plus up to 20 us.
   const double knot = any_int(10, 1000), s0 = any_int(0, 50) / 10.0, s1 = any_int(0, 50) / 10.0;
   PiecewiseCurve curve{knot, 1, (s1 - s0) / (2 * knot), s0, 1.0 * any_int(1, 50), any_int(0, 50) / 10.0, 0};
   const double end_us = (s0 + s1) / 2 * knot + curve.q0;
@@ -84,7 +85,7 @@ TEST(EveryFamily, InverseIsTheFirstSizeOfThatCost) {
       RC_ASSERT(curve.time_us(inverse.value()) >= t_us);
       const auto cheaper = curve.inverse(t_us * 0.7, x);
       RC_ASSERT(cheaper.ok());
-      // Both may be the same jump, each found to a relative 1e-12.
+      // Both may be the same jump of the curve, and each is found to a relative 1e-12 only.
       RC_ASSERT(cheaper.value() <= inverse.value() * (1 + 1e-11));
     }));
   }
@@ -97,7 +98,7 @@ TEST(EveryFamily, NeverFallsBetweenItsKnots) {
       const double x = any_int(1, 20000) / 8.0;
       const double further = x * (1 + any_int(1, 100) / 100.0);
       const bool may_fall = curve.family() == "segments" || curve.family() == "piecewise";
-      // At most 5 knots, each of which may take 7 %: 0.93^5 = 0.695.
+      // Segments have at most 4 knots, and the time may fall by 7 % at each: 0.93^4 = 0.748.
       const double least_us = curve.time_us(x) * (may_fall ? 0.69 : 1);
       RC_ASSERT(curve.time_us(further) >= least_us * (1 - 1e-12));
     }));
@@ -111,13 +112,13 @@ TEST(EveryFamily, HasANameAndAFormula) {
         CostCurve::Shape(StaircaseCurve{}), CostCurve::Shape(InterpolatedCurve{})}) {
     names.emplace_back(curve_of(shape).family());
     EXPECT_FALSE(curve_of(shape).formula_text().empty());
-    EXPECT_GE(curve_of(shape).time_us(10), 0); // an empty curve is refused by validate(), and harmless before
+    EXPECT_GE(curve_of(shape).time_us(10), 0); // a curve without points is harmless before validate() refuses it
   }
   EXPECT_EQ(names, (std::vector<std::string>{"affine", "piecewise", "segments", "staircase", "interpolated"}));
 }
 
 TEST(EveryFamily, RefusesTimesBeyondTheRangeOfADouble) {
-  EXPECT_EQ(curve_of(AffineCurve{0, 1e306}, 1e4).validate().error().field, "shape"); // 1e310
+  EXPECT_EQ(curve_of(AffineCurve{0, 1e306}, 1e4).validate().error().field, "shape"); // the time at 1e4 is 1e310 us
   EXPECT_TRUE(curve_of(AffineCurve{0, 1e306}, 10).validate().ok());
 }
 
@@ -132,7 +133,7 @@ TEST(EveryFamily, StaysLegalWhenItIsScaled) {
 }
 
 TEST(Piecewise, RefusesADropAtItsKnot) {
-  // 100 us up to 10, then 80: 20 % less.
+  // 100 us up to 10 and 80 us beyond it is a drop of 20 %.
   EXPECT_EQ(curve_of(PiecewiseCurve{10, 1, 0, 0, 100, 0, 80}).validate().error().field, "l0");
   EXPECT_TRUE(curve_of(PiecewiseCurve{10, 1, 0, 0, 100, 0, 91}).validate().ok());
 }

@@ -9,7 +9,7 @@ namespace {
 
 Fingerprint machine_of(const char* backend) { return {.fields = {{"backend", backend}}}; }
 
-/// Cut as the caller says, on a machine with this backend.
+/// The plan of a caller that chose the blocks itself, without a model, on a machine with this backend.
 Plan plan_on(const char* backend, std::vector<std::int64_t> block_rows) {
   std::int64_t m = 0;
   for (const std::int64_t rows : block_rows) m += rows;
@@ -35,8 +35,8 @@ TEST(DefaultOptionsOn, IsPlanOptionsOwnForOtherMachines) {
 }
 
 TEST(LikelyLimits, AreTheBackendsWhereBlocksAreMultiplesOfItsAlignment) {
-  // host cuts at 64, and 128 is a multiple of it. The last block takes the rest, so 40 says nothing but that blocks may
-  // be as short.
+  // The host backend cuts at multiples of 64, and 128 is such a multiple. The last block takes the rest, so its 40 rows
+  // only say that a block may be as short as that.
   const PlanOptions limits = likely_limits(plan_on("host", {128, 128, 40}));
   EXPECT_EQ(limits.alignment, 64);
   EXPECT_EQ(limits.min_block_rows, 40);
@@ -44,7 +44,7 @@ TEST(LikelyLimits, AreTheBackendsWhereBlocksAreMultiplesOfItsAlignment) {
 }
 
 TEST(LikelyLimits, ShowInTheBlocksWhereTheyAreNoMultiples) {
-  // gcd(64, 96) = 32.
+  // gcd(64, 96) = 32: the blocks show a finer alignment than the backend's.
   const PlanOptions limits = likely_limits(plan_on("host", {96, 96, 96}));
   EXPECT_EQ(limits.alignment, 32);
   EXPECT_EQ(limits.min_block_rows, 32);

@@ -30,7 +30,7 @@ TEST(DeviceModel, ComputesThePublishedCosts) {
   const auto model = device_model("ascend-910b", all_reduce(4096));
   ASSERT_TRUE(model);
   const auto& variant = model.value().variants.at(0);
-  // 2 x 4096 x 8192 x 4096 flops at 308.03 Tflop/s: 892.4 us, where 888 us are published.
+  // 2 x 4096 x 8192 x 4096 flops at 308.03 Tflop/s take 892.4 us; 888 us are published.
   EXPECT_NEAR(variant.compute.curve.time_us(4096), 892.4, 0.1);
   EXPECT_DOUBLE_EQ(variant.compute.curve.time_us(1), variant.compute.curve.time_us(128));
   // 6 MiB: -0.9698202 x 36 + 27.0622573 x 6 + 14.769 = 142.2 us; 64 MiB: 13.58491263 x 64 + 61.508333 = 930.9 us.
@@ -40,13 +40,14 @@ TEST(DeviceModel, ComputesThePublishedCosts) {
 }
 
 TEST(DeviceModel, ShardsOfOtherKindsCostAsTheirRowsOfProduct) {
-  // 512 rows of each of 8 shards are 4096 rows of product; of the 7 other shards in all-gather, 3584.
+  // Reduce-scatter: 512 rows of each of 8 shards are 4096 rows of the product. All-gather: the 7 shards of the other
+  // ranks are 3584.
   const OpSpec scatter{OpKind::MatmulReduceScatter, 4096, 8192, 3072, DType::Bf16, 8};
   const OpSpec gather{OpKind::AllGatherMatmul, 4096, 8192, 3072, DType::Bf16, 8};
   const double whole = device_model("ascend-910b", all_reduce()).value().variants[0].compute.curve.time_us(4096);
   EXPECT_NEAR(device_model("ascend-910b", scatter).value().variants[0].compute.curve.time_us(512), whole, 1e-6);
   EXPECT_NEAR(device_model("ascend-910b", gather).value().variants[0].compute.curve.time_us(512), whole * 7 / 8, 1e-6);
-  // On 8 ranks both are twice as fast as the all-reduce.
+  // On 8 ranks the reduce-scatter takes half as long as the all-reduce.
   EXPECT_NEAR(device_model("ascend-910b", scatter).value().variants[0].communication.curve.time_us(64 << 20), 930.9 / 2,
               0.1);
 }
@@ -72,7 +73,7 @@ TEST(DeviceModel, RefusesWhatNobodyPublished) {
   EXPECT_EQ(device_model("ascend-910b", op).error().code, ErrorCode::InvalidSpec);
 }
 
-/// Time in us of a message of so many MiB.
+/// Time in us that the device's model gives to a message of `mib` MiB.
 double collective_us(std::string_view device, OpKind kind, int ranks, double mib) {
   const auto model = device_model(device, {kind, 4096, 8192, 3072, DType::F16, ranks});
   if (!model) {
@@ -84,7 +85,7 @@ double collective_us(std::string_view device, OpKind kind, int ranks, double mib
 
 TEST(DeviceModel, EveryPublishedFitIsInTheUnitsOfItsSource) {
   using enum OpKind;
-  // 0.8 x 1/2 x (r - 1)/r / (7/8) of 11.38154641 x + 248.151561, and of 250 below 2 MiB.
+  // 0.8 x 1/2 x (r - 1)/r / (7/8) of the published 11.38154641 x + 248.151561, or of 250 us below 2 MiB.
   EXPECT_NEAR(collective_us("ascend-910-93", AllGatherMatmul, 8, 64), 0.4 * (11.38154641 * 64 + 248.151561), 1e-6);
   EXPECT_NEAR(collective_us("ascend-910-93", MatmulReduceScatter, 2, 1), 0.8 * 0.5 * 0.5 / 0.875 * 250, 1e-6);
   EXPECT_NEAR(collective_us("ascend-910-93", MatmulAllToAll, 16, 64), 11.38154641 * 64 + 248.151561, 1e-6);
@@ -105,9 +106,9 @@ TEST(DeviceModel, MatmulRatesFollowTheirSources) {
   };
   const double operations = 2.0 * 4096 * 8192 * 4096;
   EXPECT_NEAR(matmul_us("ascend-910b3", 8, 4096), operations / 256.69e6, 0.1);
-  // 0.1792226 m k n / (28 x 2^20) + 15.095.
+  // The published form: 0.1792226 m k n / (28 x 2^20) + 15.095.
   EXPECT_NEAR(matmul_us("ascend-950-4p", 4, 4096), 0.1792226 * 4096 * 4096 * 8192 / (28 * 1048576.0) + 15.095, 1e-6);
-  // 1 / (1.5 + 0.5 x 1024 / 4096) of 72.48 Tflop/s; 0.8 of that where k is no multiple of 128.
+  // 1 / (1.5 + 0.5 x 1024 / 4096) of 72.48 Tflop/s. Where k is not a multiple of 128, 0.8 of that.
   EXPECT_NEAR(matmul_us("ascend-310p3", 2, 4096), operations / (72.48e6 / 1.625), 0.1);
   EXPECT_NEAR(matmul_us("ascend-310p3", 2, 4100), 2.0 * 4096 * 8192 * 4100 / (72.48e6 * 0.8 / (1.5 + 512 / 4100.0)),
               0.1);

@@ -9,7 +9,7 @@
 namespace mc2::planner::explanation_test {
 namespace {
 
-/// 256 rows: 1 us of compute a row, 10 us + 1 us of communication a row.
+/// A model of 256 rows: compute takes 1 us a row, communication takes 10 us and 1 us a row.
 CostModel small_model() {
   const OpSpec op = testing::all_reduce_op(256, 64, 64, DType::F32, 2);
   return testing::model_of(op, testing::affine(CurveAxis::Rows, 0, 1),
@@ -21,8 +21,8 @@ Plan two_blocks(const CostModel& model) {
 }
 
 TEST(Explanation, TellsWhereTheMakespanGoes) {
-  // Compute 0-128-256; communication 128-266-404. Of its 276 us, 266 would be needed uncut and 10 are the second
-  // latency.
+  // Compute: 0 to 128 to 256. Communication: 128 to 266 to 404, which are 276 us. Uncut it would need 266; the other 10
+  // are the second block's latency.
   const CostModel model = small_model();
   const Explanation explanation = explain(two_blocks(model), &model, {}).value();
   EXPECT_EQ(explanation.account.lane, Lane::Communication);
@@ -38,7 +38,7 @@ TEST(Explanation, TellsWhereTheMakespanGoes) {
 }
 
 TEST(Explanation, SeparatesContentionFromTheCostOfCutting) {
-  // Communication twice as slow while compute runs: during 128-256 it advances by 64, so contention is 64.
+  // Communication is twice as slow while compute runs: from 128 to 256 it does 64 us of work, so contention costs 64.
   CostModel model = small_model();
   model.variants[0].communication.slowdown = 2;
   const Explanation explanation = explain(two_blocks(model), &model, {}).value();
@@ -82,9 +82,9 @@ TEST(Explanation, SaysWhenTheModelHasChangedSinceThePlan) {
   const CostModel model = small_model();
   Plan plan = two_blocks(model);
   EXPECT_TRUE(explain(plan, &model, {}).value().notes.empty());
-  plan.runners_up.push_back({Cut{{256}}, plan.variant, 600, "uncut"}); // the model says 522
+  plan.runners_up.push_back({Cut{{256}}, plan.variant, 600, "uncut"}); // this model says 522
   CostModel slower = model;
-  slower.variants[0].compute.fixed_us = 40; // 2 * 168 + 138 = 474 instead of 404
+  slower.variants[0].compute.fixed_us = 40; // 2 * 168 + 138 = 474 instead of 404 us
   const auto notes = explain(plan, &slower, {}).value().notes;
   ASSERT_EQ(notes.size(), 2U);
   EXPECT_NE(notes[0].find("runners-up were predicted by an earlier state"), std::string::npos);
@@ -127,16 +127,17 @@ TEST(Explanation, RefusesAPlanThatContradictsItself) {
 }
 
 TEST(Explanation, CountsALocalPartThatComesFirstAsABlock) {
-  // 2 ranks, 256 rows of A each: local 256 us, then 256 us of matmul for the 266 us of rows that arrive: 266 + 256.
+  // 2 ranks with 256 rows of A each. The local part takes 256 us while the other rows arrive, which takes 266 us. Their
+  // matmul takes 256 us: 266 + 256.
   CostModel model = small_model();
   model.op.kind = OpKind::AllGatherMatmul;
   model.op.m = 512;
-  model.op.k = 32; // 2 * 32 * 4 bytes a row of the cut axis
+  model.op.k = 32; // a row of the cut axis has 2 * 32 * 4 bytes
   const Plan plan = predict_cut(model.op, model, model.variants[0].variant, Cut{{256}}).value();
   ASSERT_EQ(plan.schedule, Schedule::LocalFirst);
   const auto explained = explain(plan, &model, {});
   ASSERT_TRUE(explained.ok()) << explained.error().text();
-  EXPECT_DOUBLE_EQ(explained.value().account.uncut_us, 512); // compute bound
+  EXPECT_DOUBLE_EQ(explained.value().account.uncut_us, 512); // compute is the bound: 2 * 256
   EXPECT_DOUBLE_EQ(explained.value().account.between_us, 10);
   EXPECT_DOUBLE_EQ(explained.value().account.sum_us(), 522);
   Plan wrong = plan;
@@ -145,7 +146,7 @@ TEST(Explanation, CountsALocalPartThatComesFirstAsABlock) {
 }
 
 TEST(LaneUse, SumsToTheMakespan) {
-  // Busy 10-30 and 40-50 of 60: 30 busy, 10 before, 10 between, 10 after.
+  // Of 60 us the lane is busy from 10 to 30 and from 40 to 50: 30 busy, 10 before, 10 between, 10 after.
   const std::vector<Span> blocks{{10, 30}, {40, 50}};
   EXPECT_EQ(lane_use(blocks, 60), (LaneUse{30, 10, 10, 10}));
   EXPECT_EQ(lane_use({}, 60), LaneUse{});

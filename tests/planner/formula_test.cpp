@@ -22,8 +22,9 @@ PlanOptions formula_options() {
   return options;
 }
 
-// The published example, docs/cost_model.md §3: a=171 b=192 c=384 -> 384 -> 6 MiB -> 142.2 us -> x 1.15 = 163.6 us
-// -> 834 rows of matmul -> 768 -> count 4 -> 896 -> short block 512, first.
+// The published example, docs/cost_model.md §3: a=171 b=192 c=384, so the first block has 384 rows: 6 MiB, 142.2 us,
+// x 1.15 = 163.6 us. In that time 834 rows are multiplied: aligned 768, which fit 4 times. So there are 4 long blocks,
+// and they get 896 rows each. The short block gets the other 512 rows and comes first.
 TEST(Formula, ReproducesThePublishedExampleToTheBlock) {
   const CostModel model = testing::worked_example_model();
   const Plan plan = make_plan(model.op, model, formula_options()).value();
@@ -70,7 +71,7 @@ TEST(Formula, IsOfMatmulsOnly) {
 TEST(Formula, RefusesAShapeShorterThanItsShortBlock) {
   CostModel model = testing::worked_example_model();
   OpSpec op = model.op;
-  op.m = 300; // the short block would be 384
+  op.m = 300; // fewer than the 384 of the short block
   const auto plan = make_plan(op, model, formula_options());
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().code, ErrorCode::Infeasible);
@@ -78,9 +79,9 @@ TEST(Formula, RefusesAShapeShorterThanItsShortBlock) {
 
 TEST(Formula, RefusesWhenTheOtherLaneCannotFillOneAlignedBlock) {
   CostModel model = testing::worked_example_model();
-  // Communication costs 142 us for the short block; a matmul of 128 rows costs 128 * 2 us > 164 us... but then the
-  // operator is compute bound, and t is the matmul's 384 * 2 * 1.15 = 883 us, which covers much communication.
-  // So make communication expensive per message instead: alpha 10 ms against t = 1.15 * 384 * 3 us.
+  // A communication that costs 142 us for the short block would not do: with a slow matmul the operator is compute
+  // bound, and t is the matmul's time, which covers much communication. So a message has a fixed cost of 10 ms here,
+  // while t = 1.15 * 384 * 3 us = 1325 us.
   model.variants[0].compute.curve = testing::affine(CurveAxis::Rows, 0, 3.0);
   model.variants[0].communication.curve = testing::affine(CurveAxis::Bytes, 10'000, 0);
   const auto plan = make_plan(model.op, model, formula_options());
@@ -97,14 +98,14 @@ TEST(Formula, RefusesMoreBlocksThanAreAllowed) {
   const Error refused = make_plan(model.op, model, options).error();
   EXPECT_EQ(refused.code, ErrorCode::Infeasible);
   EXPECT_EQ(refused.message, "cuts into 5 blocks, and max_block_count is 4; allow more, or use strategy search");
-  model.op.m = kMaxSize; // about a million blocks, which are not made first
+  model.op.m = kMaxSize; // about a million blocks, which are refused before they are made
   EXPECT_EQ(make_plan(model.op, model, formula_options()).error().code, ErrorCode::Infeasible);
 }
 
 TEST(Formula, RefusesShorterBlocksThanAreAllowed) {
   const CostModel model = testing::worked_example_model();
   PlanOptions options = formula_options();
-  options.min_block_rows = 512; // as above
+  options.min_block_rows = 512; // the length of the published example's short block
   EXPECT_TRUE(make_plan(model.op, model, options));
   options.min_block_rows = 513;
   const Error refused = make_plan(model.op, model, options).error();
