@@ -20,7 +20,8 @@ PlanOptions free_options() {
   return options;
 }
 
-/// Every list of blocks whose cut points are multiples of the alignment from one end of the axis, one by one.
+/// The least makespan of all block lists whose cut points are multiples of the alignment from one end of the axis,
+/// predicted one by one.
 double brute_force_us(const CostModel& model, const PlanOptions& options) {
   const std::int64_t rows = traits_of(model.op.kind).cut_axis_length(model.op), step = options.alignment;
   const Variant& variant = model.variants[0].variant;
@@ -43,8 +44,8 @@ double brute_force_us(const CostModel& model, const PlanOptions& options) {
 }
 
 TEST(FreeList, GrowingBlocksBeatEqualOnes) {
-  // Compute 1 us a row, link 2 us a row, nothing fixed: doubling blocks 1, 2, 4, 8 of 128 rows keep the link busy from
-  // 128 us on, 128 + 2 x 1920. The short/long family can only start with one short block.
+  // Compute takes 1 us a row, the link 2 us a row and 20 us a message. Doubling blocks of 1, 2, 4 and 8 x 128 rows keep
+  // the link busy from 128 us on: 128 + 2 x 1920 + 4 x 20. The short/long family can only start with one short block.
   const CostModel model =
       testing::model_of(testing::all_reduce_op(1920, 256, 32, DType::F32, 2), testing::affine(CurveAxis::Rows, 0, 1),
                         testing::affine(CurveAxis::Bytes, 20, 2.0 / 1024));
@@ -81,7 +82,7 @@ TEST(FreeList, InsignificantGainIsNotTaken) {
   EXPECT_FALSE(plan.runners_up.empty());
 }
 
-/// Strategies say "12.3 % slower" or "12.3 % faster" of a runner-up: against the plan beside which it stands.
+/// Checks that each runner-up's text, such as "12.3 % slower" or "12.3 % faster", compares it with the chosen plan.
 void expect_percentages_of(const Plan& plan) {
   ASSERT_FALSE(plan.runners_up.empty());
   EXPECT_TRUE(std::ranges::is_sorted(plan.runners_up, {}, &RunnerUp::makespan_us));
@@ -114,7 +115,7 @@ TEST(FreeList, ShowsNoMoreRunnersUpThanAreWanted) {
   const CostModel model = testing::worked_example_model();
   PlanOptions options = free_options();
   options.runner_up_count = 2;
-  EXPECT_EQ(make_plan(model.op, model, options).value().runners_up.size(), 3); // not cutting beside them
+  EXPECT_EQ(make_plan(model.op, model, options).value().runners_up.size(), 3); // two, and the uncut plan beside them
 }
 
 CostModel random_model() {
@@ -124,7 +125,7 @@ CostModel random_model() {
                                       testing::affine(CurveAxis::Rows, number(0, 200, 1), number(1, 100, 0.01)),
                                       testing::affine(CurveAxis::Bytes, number(0, 200, 1), number(1, 100, 5e-6)),
                                       1 + number(0, 20, 0.1), 1 + number(0, 20, 0.1));
-  // A jump that makes some lengths much better than their neighbours.
+  // Half of the models have a jump that makes some lengths much better than their neighbours.
   if (*rc::gen::arbitrary<bool>())
     model.variants[0].compute.curve.shape =
         PiecewiseCurve{number(100, 600, 1), 1, 0, 0.3, 10, 0.3, 10 + number(0, 200, 1)};

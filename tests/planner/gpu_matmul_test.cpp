@@ -22,7 +22,7 @@ namespace {
 
 const Fingerprint kH100{{{"gpu_model", "NVIDIA H100 80GB HBM3"}, {"sm_count", "132"}}};
 
-/// |model / measured - 1| of each matmul of data/gpu/matmuls_h100.csv, by whether all SMs were its own.
+/// |model / measured - 1| of the matmuls of data/gpu/matmuls_h100.csv: of those that had all SMs, or of the others.
 std::vector<double> errors_of_measured(bool has_all_sms) {
   const GpuRates rates = gpu_rates(kH100, testing::all_reduce_op(4096, 8192, 4096, DType::Bf16, 2)).value();
   std::ifstream file(MC2_SOURCE_DIR "/data/gpu/matmuls_h100.csv");
@@ -84,27 +84,28 @@ TEST(GpuMatmul, IsNearToWhatWasMeasuredOfSeveralExperts) {
   EXPECT_LT(errors[errors.size() * 9 / 10], 0.14);
 }
 
-// Of 4 experts the e-th is chosen by sqrt((e + 1) / 4) - sqrt(e / 4) of them: 0.5, 0.21, 0.16, 0.13.
+// A choice falls on expert e of 4 with the probability sqrt((e + 1) / 4) - sqrt(e / 4): 0.5, 0.21, 0.16, 0.13.
 TEST(GpuMatmul, KnowsWhatChoicesMakeOfRows) {
   const ExpertRows many = rows_of_choices({.count = 4, .top_k = 2}, 1000);
   EXPECT_DOUBLE_EQ(many.rows, 2000);
-  EXPECT_NEAR(many.row_tiles, 8 + 4 + 3 + 3, 1e-9); // of 1000, 414, 318 and 268 rows
+  EXPECT_NEAR(many.row_tiles, 8 + 4 + 3 + 3, 1e-9); // tiles of 128 rows; the experts have 1000, 414, 318 and 268 rows
   EXPECT_NEAR(many.experts, 4, 1e-9);
-  const ExpertRows one = rows_of_choices({.count = 4, .top_k = 1}, 1); // one row, perhaps two experts in others' stead
+  const ExpertRows one = rows_of_choices({.count = 4, .top_k = 1}, 1); // an expert is chosen with 1 - exp(-rows)
   EXPECT_NEAR(one.experts, 4 - std::exp(-0.5) - std::exp(-0.2071) - std::exp(-0.1589) - std::exp(-0.134), 1e-3);
   EXPECT_DOUBLE_EQ(one.row_tiles, one.experts);
-  const ExpertRows of_many = rows_of_choices({.count = 1'000'000, .top_k = 8}, 4096); // looked at in steps
-  EXPECT_NEAR(of_many.experts, 32'000, 1000);                                         // nearly each row its own
+  const ExpertRows of_many = rows_of_choices({.count = 1'000'000, .top_k = 8}, 4096); // summed in steps of many experts
+  EXPECT_NEAR(of_many.experts, 32'000, 1000); // nearly every choice finds another expert
 }
 
-// Rows of a pair lie by expert: a quarter of them reads one of four matrices of 117 MB, of which any takes 30 us.
+// The rows of a pair of ranks are ordered by expert. So a quarter of them reads one of four matrices, each of 117 MB,
+// which takes 30 us.
 TEST(GpuMatmul, ABlockOfFewExpertsReadsTheirMatricesOnly) {
   OpSpec op = testing::all_reduce_op(512, 14336, 4096, DType::Bf16, 2);
   op.kind = OpKind::AllToAllMatmul;
   op.experts_per_rank = 4;
   const BlockWaves waves(gpu_rates(kH100, op).value(), op, {});
   EXPECT_GT(waves.us(256), 3.5 * waves.us(64));
-  EXPECT_LT(waves.us(65), 2.1 * waves.us(64)); // two experts
+  EXPECT_LT(waves.us(65), 2.1 * waves.us(64)); // reads the matrices of two experts
   EXPECT_NEAR(waves.at_once_us(256), waves.us(256), 1e-9);
   for (const std::int64_t experts : {3, 16}) {
     op.experts_per_rank = experts;
@@ -115,17 +116,18 @@ TEST(GpuMatmul, ABlockOfFewExpertsReadsTheirMatricesOnly) {
   }
 }
 
-// 8 experts of 16 rows from each of 8 ranks: whole, they lie together, 128 of an expert.
+// Each of 8 ranks has 16 rows for each of 8 experts. Uncut, an expert's 128 rows lie together.
 TEST(GpuMatmul, WhatRanksSendToAnExpertIsMultipliedTogether) {
   OpSpec op = testing::all_reduce_op(1024, 7168, 2048, DType::Bf16, 8);
   op.kind = OpKind::MatmulAllToAll;
   op.experts_per_rank = 8;
   const BlockWaves waves(gpu_rates(kH100, op).value(), op, {});
   EXPECT_NEAR(waves.us(128), waves.at_once_us(1024), 1e-9);
-  EXPECT_GT(waves.us(64), 2 * waves.us(16)); // four experts' matrices
+  EXPECT_GT(waves.us(64), 2 * waves.us(16)); // reads the matrices of four experts, not of one
 }
 
-// Profiled with 256 rows of an expert in a pair, a block of 128 is one expert's of 32; asked with 4 it is of all.
+// The profile has 256 rows for each of 32 experts in a pair, so a block of 128 rows is of one expert. The question has
+// 4 rows for each, so such a block is of all 32.
 TEST(GpuMatmul, FewerRowsOfAnExpertMakeABlockOfMoreExperts) {
   OpSpec profiled = testing::all_reduce_op(65536, 4096, 7168, DType::Bf16, 8), asked = profiled;
   profiled.kind = asked.kind = OpKind::MatmulAllToAll;
@@ -139,11 +141,11 @@ TEST(GpuMatmul, FewerRowsOfAnExpertMakeABlockOfMoreExperts) {
   curve.valid_min_x = 128, curve.valid_max_x = 8192;
   const double before_us = curve.time_us(128);
   EXPECT_GT(with_waves(model, asked).variants.front().compute.curve.time_us(128), 3 * before_us);
-  model.variants.front().variant.fields["tile"] = "128x128"; // the library's, expert by expert
+  model.variants.front().variant.fields["tile"] = "128x128"; // the library multiplies this tile, expert by expert
   EXPECT_DOUBLE_EQ(with_waves(model, asked).variants.front().compute.curve.time_us(128), before_us);
 }
 
-// 640 x 2176 are 85 tiles of 128 x 128, which 128 SMs multiply in one wave as they do 900 rows'.
+// 640 x 2176 is 85 tiles of 128 x 128 and 896 x 2176 is 119: 128 SMs multiply either in one wave.
 TEST(GpuMatmul, AVariantsNamedTileIsWhatItIsMultipliedBy) {
   const OpSpec op = testing::all_reduce_op(5120, 2176, 5760, DType::Bf16, 4);
   const Variant any{"persistent", {{"gemm_sms", "128"}}};
@@ -153,7 +155,7 @@ TEST(GpuMatmul, AVariantsNamedTileIsWhatItIsMultipliedBy) {
   const BlockWaves by_named(rates, op, named);
   EXPECT_NEAR(by_named.us(640), by_named.us(896), 0.05 * by_named.us(896));
   EXPECT_GT(by_named.us(640), 1.15 * BlockWaves(rates, op, any).us(640));
-  named.fields["tile"] = "128x256"; // 256 rows
+  named.fields["tile"] = "128x256"; // a tile of 256 rows
   EXPECT_NEAR(BlockWaves(rates, op, named).us(300), BlockWaves(rates, op, named).us(512), 0.1 * by_named.us(512));
   for (const char* other : {"", "x", "128x", "x128", "wide"}) {
     named.fields["tile"] = other;
@@ -161,7 +163,7 @@ TEST(GpuMatmul, AVariantsNamedTileIsWhatItIsMultipliedBy) {
   }
 }
 
-// 8 tokens that choose 8 of 128 experts read some 40 of them, 64 tokens nearly all.
+// 8 tokens that choose 8 of 128 experts each read about 40 experts' matrices; 64 tokens read nearly all.
 TEST(GpuMatmul, FewTokensOfManyExpertsWaitForTheirMatrices) {
   OpSpec op = testing::all_reduce_op(4096, 4096, 1536, DType::Bf16, 2);
   op.kind = OpKind::GroupedMatmulAllReduce;
@@ -172,7 +174,7 @@ TEST(GpuMatmul, FewTokensOfManyExpertsWaitForTheirMatrices) {
   for (double rows = 1; rows < 5000; rows *= 1.1) EXPECT_LE(waves.us(rows), waves.us(rows * 1.1)) << rows;
 }
 
-/// Times of data/gpu/matmuls_h100.csv on all SMs, by rows, of each n and k.
+/// Times in us of the matmuls of data/gpu/matmuls_h100.csv that had all SMs: by (n, k), then by rows.
 std::map<std::pair<double, double>, std::map<double, double>> measured_us() {
   std::map<std::pair<double, double>, std::map<double, double>> result;
   std::ifstream file(MC2_SOURCE_DIR "/data/gpu/matmuls_h100.csv");
@@ -185,7 +187,7 @@ std::map<std::pair<double, double>, std::map<double, double>> measured_us() {
   return result;
 }
 
-/// The least squares of relative errors.
+/// The line with the least sum of squared relative errors.
 AffineCurve fitted_line(const std::vector<std::pair<double, double>>& points) {
   double aa = 0, ab = 0, bb = 0, a = 0, b = 0;
   for (const auto& [x, us] : points) {
@@ -266,7 +268,7 @@ TEST(GpuMatmul, ASerialRunsMatmulIsCarriedByWavesFromWhereItWasMeasured) {
   CostModel model = testing::model_of(op, testing::affine(CurveAxis::Rows, 30, 0.1),
                                       testing::affine(CurveAxis::Bytes, 4, 1e-5), 1, 1);
   const Variant variant = model.variants.front().variant;
-  EXPECT_EQ(with_serial_run(model, {variant, 50}), model); // of a machine that nobody knows
+  EXPECT_EQ(with_serial_run(model, {variant, 50}), model); // nothing is known of the model's machine
   model.fingerprint = kH100;
   EXPECT_EQ(with_serial_run(model, {{"another", {}}, 50}), model);
   model = with_serial_run(model, {variant, 50});
@@ -307,7 +309,7 @@ TEST(GpuMatmul, SerialIsOfTheVariantWhoseSerialRunWasMeasured) {
   OpSpec other = op;
   other.m = 640; // no cut
   EXPECT_EQ(make_plan(other, model, {}).value().variant, measured);
-  CostModel tiled = model; // a tile is of one size
+  CostModel tiled = model; // a tile suits one size
   tiled.variants.push_back(tiled.variants.front());
   tiled.variants.back().variant.fields["tile"] = "128x160";
   tiled = with_serial_run(tiled, {tiled.variants.back().variant, 60});
@@ -329,9 +331,9 @@ TEST(GpuMatmul, BlocksMultiplyNoFasterThanAllRowsAtOnce) {
   model = with_serial_run(model, {alone.variant, 1.1 * uncut_us});
   const CostModel bound = at_length(model, {}, op);
   const double least_us = bound.variants.front().uncut_compute_us(op);
-  EXPECT_GT(least_us, 1.1 * uncut_us); // the own shard and the others are two launches
+  EXPECT_GT(least_us, 1.1 * uncut_us); // the own shard and the others' rows are two launches
   EXPECT_LT(least_us, 1.3 * uncut_us);
-  EXPECT_EQ(bound.variants[1], curves.variants[1]); // slow enough
+  EXPECT_EQ(bound.variants[1], curves.variants[1]); // this variant was slower than the bound already
   const CostModel restricted = at_length(restricted_to(alone.variant, model).value(), {}, op);
   EXPECT_EQ(restricted.variants.front(), bound.variants.front());
 }
@@ -353,7 +355,7 @@ TEST(GpuMatmul, KnowsWhatWasMeasuredOnly) {
   EXPECT_TRUE(gpu_rates({{{"gpu_model", "NVIDIA H200"}, {"sm_count", "132"}}}, op(DType::F16)));
   EXPECT_FALSE(gpu_rates(kH100, op(DType::F32)));
   EXPECT_FALSE(gpu_rates(kH100, op(DType::F8E4m3)));
-  EXPECT_FALSE(gpu_rates(kH100, testing::all_reduce_op(32, 8192, 4096, DType::F16, 2))); // columns
+  EXPECT_FALSE(gpu_rates(kH100, testing::all_reduce_op(32, 8192, 4096, DType::F16, 2))); // cut by columns
   EXPECT_FALSE(gpu_rates({{{"gpu_model", "NVIDIA H100 80GB HBM3"}}}, op(DType::F16)));
   EXPECT_FALSE(gpu_rates({{{"gpu_model", "NVIDIA H100 80GB HBM3"}, {"sm_count", "none"}}}, op(DType::F16)));
   EXPECT_FALSE(gpu_rates({}, op(DType::F16)));

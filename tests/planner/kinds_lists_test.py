@@ -1,7 +1,7 @@
-"""Every list of operator kinds in another language says what the table says (planner/src/kinds.cpp).
+"""Checks that every list of operator kinds in another language says what the table says (planner/src/kinds.cpp).
 
-    kinds_lists_test.py PRINT_KINDS            checks them
-    kinds_lists_test.py PRINT_KINDS --write    writes those of mc2.h and the schema
+ kinds_lists_test.py PRINT_KINDS            checks the lists
+    kinds_lists_test.py PRINT_KINDS --write    rewrites the lists of mc2.h and of the schema
 """
 
 import ast
@@ -30,7 +30,7 @@ def table():
 
 
 def write(path, pattern, body):
-    """Puts `body` between the pattern's two groups."""
+    """Replaces what the file has between the pattern's two groups by `body`. Exits if it has no such place."""
     text, count = re.subn(pattern, lambda found: found[1] + body + found[2], read(path), count=1)
     if count != 1:
         sys.exit(f"{path}: has no place like {pattern}")

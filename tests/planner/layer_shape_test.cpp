@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 const LayerShape kQkv{.model = "Toy",
                       .layer = "attention_qkv",
                       .parallelism = Parallelism::Column,
-                      .n = 1536, // 8 heads and 2 x 2 of keys and values, of 128 columns
+                      .n = 1536, // 8 heads of queries, 2 of keys and 2 of values, of 128 columns each
                       .k = 1024,
                       .units = 8,
                       .shared = SharedColumns{512, 2}};
@@ -19,8 +19,8 @@ const LayerShape kQkv{.model = "Toy",
 std::int64_t columns_at(int ranks) { return kQkv.op(OpKind::AllGatherMatmul, 64, ranks).value().n; }
 
 TEST(LayerShape, RanksHoldAKeyValueHeadTogetherWhereThereAreMoreRanksThanHeads) {
-  EXPECT_EQ(columns_at(2), 4 * 128 + 2 * 128); // a key and a value head each
-  EXPECT_EQ(columns_at(4), 2 * 128 + 2 * 128); // the same head on two ranks
+  EXPECT_EQ(columns_at(2), 4 * 128 + 2 * 128); // each rank has one key head and one value head
+  EXPECT_EQ(columns_at(4), 2 * 128 + 2 * 128); // two ranks have the same key head and value head
   EXPECT_EQ(columns_at(8), 1 * 128 + 2 * 128);
 }
 
@@ -29,7 +29,7 @@ TEST(LayerShape, RefusesRanksThatWouldBreakAHead) {
   EXPECT_EQ(of_heads.error().code, ErrorCode::Infeasible);
   EXPECT_THAT(of_heads.error().text(),
               HasSubstr("16 ranks do not divide n = 1024 of queries into whole parts, of which it has 8"));
-  LayerShape three = kQkv; // 6 heads, 4 of keys and values
+  LayerShape three = kQkv; // 6 heads of queries, 4 of keys and 4 of values
   three.n = 6 * 128 + 1024;
   three.units = 6;
   three.shared = SharedColumns{1024, 4};
@@ -47,10 +47,10 @@ TEST(LayerShape, HasAsManyExpertsOnEveryRank) {
   EXPECT_EQ(expert.op(OpKind::MatmulAllToAll, 64, 8).value().experts_per_rank, 1);
   EXPECT_EQ(expert.op(OpKind::MatmulAllToAll, 64, 4).value().experts_per_rank, 2);
   EXPECT_THAT(expert.op(OpKind::MatmulAllToAll, 64, 3).error().text(), HasSubstr("8 experts on 3 ranks"));
-  // 1000 tokens to 2 of 8 experts each: 250 rows reach one, which 8 ranks share as 8 x 32.
+  // 1000 tokens go to 2 of 8 experts each, so 250 rows reach an expert. 8 ranks share them as 8 x 32.
   EXPECT_EQ(expert.rows_of(1000, OpKind::MatmulAllToAll, 8), 256);
   EXPECT_EQ(expert.rows_of(1000, OpKind::MatmulAllToAll, 2), 1000);
-  EXPECT_EQ(expert.rows_of(1001, OpKind::MatmulAllToAll, 2), 1008); // a multiple of 8 experts
+  EXPECT_EQ(expert.rows_of(1001, OpKind::MatmulAllToAll, 2), 1008); // rounded up to a multiple of 8 experts
 }
 
 TEST(LayerShape, RowsAreTokensThatTheRanksCanShare) {

@@ -34,7 +34,8 @@ LlmPoint point(double serial_us, double compute_us, double fused_us, double save
           BenefitInterval{saved_low, saved_high}};
 }
 
-/// Two layers of a model, each twice: gathered or not before the first, summed by either collective after the second.
+/// Two layers of a model, each of which occurs twice. The input of the first may need an all-gather; the output of the
+/// second is summed by an all-reduce or by a reduce-scatter.
 std::vector<LlmSite> two_layers() {
   return {site("up", Parallelism::Column, OpKind::AllGatherMatmul, 2,
                point(100, 60, 80, 0.1, 0.3, Provenance::Interpolated)),
@@ -50,12 +51,12 @@ TEST(LlmPlan, AStepIsTheSumOfItsLayersInBothForms) {
   ASSERT_EQ(steps.size(), 2U);
   const LlmStep& all_reduce = steps[0];
   EXPECT_EQ(all_reduce.form, LlmForm::AllReduce);
-  EXPECT_DOUBLE_EQ(all_reduce.serial_us, 2 * (60 + 200)); // the first layer has no collective
+  EXPECT_DOUBLE_EQ(all_reduce.serial_us, 2 * (60 + 200)); // the first layer runs without a collective
   EXPECT_DOUBLE_EQ(all_reduce.fused.us, 2 * (60 + 150));
-  EXPECT_DOUBLE_EQ(all_reduce.fused.low_us, 0.9 * 2 * (60 + 150)); // the matmul is as unsure as its operator
+  EXPECT_DOUBLE_EQ(all_reduce.fused.low_us, 0.9 * 2 * (60 + 150)); // a matmul's interval is as wide as its operator's
   EXPECT_DOUBLE_EQ(all_reduce.fused.high_us, 1.2 * 2 * (60 + 150));
   EXPECT_EQ(all_reduce.fused.provenance, Provenance::Extrapolated);
-  EXPECT_DOUBLE_EQ(all_reduce.benefit_interval->low, 2 * 200 * 0.2 / 520); // nothing is saved in the matmul
+  EXPECT_DOUBLE_EQ(all_reduce.benefit_interval->low, 2 * 200 * 0.2 / 520); // the first layer's matmul saves nothing
   EXPECT_DOUBLE_EQ(all_reduce.benefit_interval->high, 2 * 200 * 0.3 / 520);
   const LlmStep& sequence = steps[1];
   EXPECT_EQ(sequence.form, LlmForm::SequenceParallel);
@@ -144,7 +145,7 @@ TEST(LlmPlan, TokensOfARangeAreThoseWhoseRowsItHas) {
 
 TEST(LlmPlan, TheFasterFormIsNamedBeyondTheTolerance) {
   const std::vector<std::int64_t> all_tokens{512};
-  auto sites = two_layers(); // 420 us either way
+  auto sites = two_layers(); // both forms take 420 us
   EXPECT_FALSE(faster_form(steps_of(sites, all_tokens), 512));
   sites[1].points[0].fused.us = 155; // 430, 2.4 % more
   EXPECT_EQ(faster_form(steps_of(sites, all_tokens), 512), LlmForm::SequenceParallel);
@@ -161,10 +162,10 @@ TEST(LlmPlan, SequenceParallelismPaysFromTheLastStepAtWhichItDoesNot) {
   std::vector<LlmStep> steps;
   for (const auto& [tokens, fused_us] :
        std::vector<std::pair<std::int64_t, double>>{{64, 90}, {128, 99}, {256, 97}, {512, 50}}) {
-    steps.push_back(step(tokens, LlmForm::AllReduce, 100, 60)); // nobody fuses it there
+    steps.push_back(step(tokens, LlmForm::AllReduce, 100, 60)); // only its serial time counts
     steps.push_back(step(tokens, LlmForm::SequenceParallel, 110, fused_us));
   }
-  EXPECT_EQ(sequence_parallel_from(steps).value(), 256); // 128: within the tolerance
+  EXPECT_EQ(sequence_parallel_from(steps).value(), 256); // at 128 the forms differ by less than the tolerance
   steps.back().fused.us = 99;
   EXPECT_EQ(sequence_parallel_from(steps).value(), std::nullopt);
   steps.back().fused.us = 50;

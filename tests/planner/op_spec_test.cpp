@@ -78,7 +78,8 @@ TEST(OpRegistry, AllReduceMessageIsTheProduct) {
 OpSpec sharded(OpKind kind, std::int64_t m) { return {kind, m, 512, 128, DType::F16, 4}; }
 
 TEST(OpRegistry, RowShardedKindsAreCutAlongOneShard) {
-  // 1024 rows over 4 ranks: 256 each. One of them stands for a row of every shard: 4 rows of n or k halves.
+  // 4 ranks hold 256 of 1024 rows each. A row of the cut axis stands for one row of every shard: 4 rows of n or of k
+  // f16 elements.
   for (const OpKind kind : {OpKind::MatmulReduceScatter, OpKind::MatmulAllToAll}) {
     const OpSpec scatter = sharded(kind, 1024);
     EXPECT_EQ(traits_of(kind).cut_axis_length(scatter), 256);
@@ -191,11 +192,11 @@ TEST(OpSpec, IllegalTablesAreRefusedByName) {
     EXPECT_EQ(op.validate().error().field, "table_rows");
   }
   op = pooled();
-  op.tables->row_count = kMaxSize; // 1e9 rows of n = 1e9 / 4 halves
+  op.tables->row_count = kMaxSize; // 1e9 rows of n = 1e9 / 4 f16 elements
   op.n = kMaxSize / 4 * 4;
   EXPECT_NE(op.validate().error().message.find("a rank's tables"), std::string::npos);
   op = pooled();
-  op.m = op.k = kMaxSize; // as many row numbers for each of 4 tables
+  op.m = op.k = kMaxSize; // 1e9 x 1e9 row numbers for each of 4 tables
   EXPECT_NE(op.validate().error().message.find("row numbers"), std::string::npos);
 }
 
@@ -210,7 +211,7 @@ TEST(CutAxis, FewRowsOfAllReduceAreCutAlongN) {
   EXPECT_EQ(cut_axis(op), CutAxis::Columns);
   EXPECT_EQ(cut_axis_text(op), "columns");
   EXPECT_EQ(traits.cut_axis_length(op), 512);
-  EXPECT_EQ(traits.message_bytes_per_unit(op), 64 * 2); // a column of the product
+  EXPECT_EQ(traits.message_bytes_per_unit(op), 64 * 2); // one column of the product
   op.m = 65;
   EXPECT_EQ(cut_axis(op), CutAxis::Rows);
   EXPECT_EQ(traits.cut_axis_length(op), 65);
@@ -226,7 +227,7 @@ TEST(HasSameBlockCosts, LetsOnlyTheLengthOfTheCutAxisDiffer) {
     return OpSpec{rows.kind, m, n, k, rows.dtype, rows.world_size};
   };
   EXPECT_TRUE(has_same_block_costs(rows, with(65, 512, 128)));
-  EXPECT_FALSE(has_same_block_costs(rows, with(64, 512, 128))); // columns
+  EXPECT_FALSE(has_same_block_costs(rows, with(64, 512, 128))); // up to 64 rows are cut by columns
   EXPECT_FALSE(has_same_block_costs(rows, with(4096, 513, 128)));
   EXPECT_TRUE(has_same_block_costs(with(16, 512, 128), with(16, 9999, 128)));
   EXPECT_FALSE(has_same_block_costs(with(16, 512, 128), with(17, 512, 128)));
@@ -265,11 +266,11 @@ TEST(OpSpec, GroupedMatmulsCountEveryChoice) {
     EXPECT_EQ(op.text(), std::string(to_string(kind)) + " m=1024 n=64 k=32 f16 x4 experts=8 top_k=2");
   }
   OpSpec all = grouped(OpKind::GroupedMatmulAllReduce);
-  all.m = 1021; // which no ranks share
+  all.m = 1021; // a prime, which the ranks need not divide
   EXPECT_TRUE(all.validate()) << all.validate().error().text();
   EXPECT_EQ(traits_of(all.kind).cut_axis_length(all), 1021);
   EXPECT_EQ(traits_of(all.kind).message_bytes_per_unit(all), 64 * 2);
-  // A token travels once, whatever it chooses: 4 ranks' rows of k, or of n, halves.
+  // A token travels once, however many experts it chooses: 4 ranks' rows of k, or of n, f16 elements.
   EXPECT_EQ(traits_of(OpKind::AllGatherGroupedMatmul).message_bytes_per_unit(grouped(OpKind::AllGatherGroupedMatmul)),
             4 * 32 * 2);
   EXPECT_EQ(
@@ -283,7 +284,7 @@ TEST(OpSpec, RefusesExpertsThatFitNothing) {
     return checked ? std::string() : checked.error().field;
   };
   OpSpec op = grouped(OpKind::GroupedMatmulReduceScatter);
-  op.experts->top_k = 9; // of 8
+  op.experts->top_k = 9; // there are 8 experts
   EXPECT_EQ(field_of(op), "top_k");
   op.experts = {.count = 1000, .top_k = 65};
   EXPECT_EQ(field_of(op), "top_k");
@@ -322,7 +323,7 @@ TEST(Epilogue, NamesRoundTripAndShowInTheText) {
 }
 
 TEST(ProductType, IsBf16WhereElementsHaveScalesAndDecidesWhatIsExchanged) {
-  // 4 ranks, n = 512, k = 128: a row brings together 4 rows of product in bf16, or 4 rows of A in i8.
+  // 4 ranks, n = 512, k = 128: a row of the cut axis moves 4 rows of the product in bf16, or 4 rows of A in i8.
   OpSpec op{OpKind::MatmulReduceScatter, 1024, 512, 128, DType::I8, 4};
   EXPECT_EQ(product_type(op), DType::Bf16);
   EXPECT_EQ(exchange_type(op), DType::Bf16);
@@ -339,7 +340,7 @@ TEST(ProductType, IsBf16WhereElementsHaveScalesAndDecidesWhatIsExchanged) {
 }
 
 TEST(OpSpec, SumsOfI8ProductsKeepTo32Bits) {
-  // 131071 * 128 * 128 = 2^31 - 2^14; one more would be 2^31.
+  // The largest sum is k * 128 * 128. For k = 131071 it is 2^31 - 2^14, which fits; for 131072 it is 2^31.
   OpSpec op{OpKind::MatmulAllReduce, 128, 8, 131071, DType::I8, 2};
   EXPECT_TRUE(op.validate());
   op.k = 131072;

@@ -18,21 +18,22 @@ TEST(Pipeline, OneBlockIsTheSum) {
 }
 
 TEST(Pipeline, EqualBlocksHideTheShorterLane) {
-  // 3 blocks of 10 us, then 20 us: the second lane starts at 10 and never waits: 10 + 3 * 20.
+  // 3 blocks take 10 us on the first lane and 20 us on the second. The second lane starts at 10 and never waits: 10 + 3
+  // * 20.
   const std::vector<double> first(3, 10.0), second(3, 20.0);
   EXPECT_DOUBLE_EQ(simulate(first, second, {}).makespan_us, 70.0);
 }
 
 TEST(Pipeline, FirstLaneBoundExposesTheLastBlock) {
-  // First lane ends at 60, the last second-lane block of 10 follows.
+  // The first lane ends at 60. The last block then takes 10 us on the second lane.
   const std::vector<double> first(3, 20.0), second(3, 10.0);
   EXPECT_DOUBLE_EQ(simulate(first, second, {}).makespan_us, 70.0);
 }
 
 TEST(Pipeline, SlowdownAppliesOnlyWhileBothAreBusy) {
-  // Block 1: 0-10 alone. Then first lane's block 2 (10) and second lane's block 1 (20) run together, each at half
-  // speed: block 2 ends after 20 us at t=30, when the second lane has done 10 of 20; the rest runs alone: 40.
-  // Second lane's block 2: 40-60.
+  // Block 1 runs alone from 0 to 10. Then block 2 on the first lane (10 us) and block 1 on the second (20 us) run
+  // together, each at half speed. Block 2 ends after 20 us, at 30, when the second lane has done 10 of 20 us. The rest
+  // runs alone until 40. Block 2 runs on the second lane from 40 to 60.
   const std::vector<double> first{10, 10}, second{20, 20};
   const Timeline timeline = simulate(first, second, {2, 2});
   EXPECT_DOUBLE_EQ(timeline.first[1].end_us, 30.0);
@@ -100,7 +101,8 @@ RC_GTEST_PROP(Pipeline, TimelineObeysTheRules, ()) {
 }
 
 TEST(Pipeline, TheSecondLaneStartsOnTheFirstSlice) {
-  // One block of 40 and 20 in 4 slices: the second lane works on 5 us of it after 10, 20, 30 and 40.
+  // One block takes 40 us and 20 us, in 4 slices of 10 us and 5 us. The second lane works for 5 us after 10, 20, 30 and
+  // 40 us.
   const std::vector<double> first{40}, second{20};
   const Timeline timeline = simulate(first, second, {}, Slices::equal(4));
   ASSERT_EQ(timeline.second.size(), 1U);
@@ -111,7 +113,8 @@ TEST(Pipeline, TheSecondLaneStartsOnTheFirstSlice) {
 }
 
 TEST(Pipeline, SlicesTakeTheirShares) {
-  // One block of 40 and 20 as 1 + 3 quarters: the second lane has 5 us of work after 10, the rest after 40.
+  // One block takes 40 us and 20 us, in slices of 1 and 3 quarters. The second lane works for 5 us after 10 us and for
+  // 15 us after 40 us.
   const std::vector<double> first{40}, second{20};
   const Slices slices = Slices::parse("1+3").value();
   const Timeline timeline = simulate(first, second, {}, slices);

@@ -30,7 +30,7 @@ double predicted_us(const CostModel& model, const Plan& plan) {
                                            : predict_cut(plan.op, model, plan.variant, plan.cut).value().makespan.us;
 }
 
-/// What is wrong at an m: the plan of its range beside its own.
+/// What is wrong with the range's plan at `m`, compared with the plan made for this m alone; empty if nothing is.
 std::string fault_at(const PlanRanges& ranges, const CostModel& model, const PlanOptions& options, std::int64_t m) {
   const auto found = plan_at(ranges, m);
   if (!found) return found.error().text();
@@ -86,7 +86,7 @@ TEST(PlanRanges, AreAsGoodAsPlanningEveryM) {
 }
 
 TEST(PlanRanges, HaveTheMThatRanksWithShardsCanHave) {
-  // 4 ranks: every fourth m, and the local part first wherever it hides.
+  // Only every fourth m is legal on 4 ranks. The local part comes first wherever the exchange hides it.
   expect_as_good_as_own_plans(testing::all_gather_model(), 1, 4000);
   const PlanRanges ranges = ranges_of(testing::all_gather_model(), 1, 4003);
   EXPECT_EQ(ranges.planned_count, 1000);
@@ -101,7 +101,7 @@ TEST(PlanRanges, AreFewAndTellWhatTheyGain) {
   const PlanRanges ranges = ranges_of(model, 65, 16384);
   EXPECT_LE(ranges.ranges.size(), 60U);
   EXPECT_LE(ranges.loss(), kRangeTolerance);
-  EXPECT_FALSE(ranges.ranges.front().rule.is_cut()); // 128 rows at least in each block
+  EXPECT_FALSE(ranges.ranges.front().rule.is_cut()); // a block has at least 128 rows
   EXPECT_EQ(ranges.ranges.front().last_m, 255);
   for (const PlanRange& range : ranges.ranges)
     for (const std::int64_t m : {range.first_m, range.last_m}) {
@@ -198,7 +198,7 @@ TEST(PlanRanges, IllegalOnesAreRefused) {
   bad.ranges[0].rule.schedule = Schedule::Serial;
   EXPECT_THAT(bad.validate().error().text(), HasSubstr("ranges[0].schedule"));
   bad = good;
-  bad.ranges[0].rule.min_odd_rows = 1001; // of an axis of 1000
+  bad.ranges[0].rule.min_odd_rows = 1001; // on an axis of 1000
   EXPECT_THAT(bad.validate().error().text(),
               HasSubstr("ranges[0].rule.min_odd_length: is 1001; must be at most the 1000 rows"));
   bad = good;

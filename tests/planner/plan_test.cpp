@@ -34,7 +34,7 @@ TEST(Plan, BenefitAndOverlapEfficiency) {
   plan.ideal_us = 60;
   plan.makespan.us = 70;
   EXPECT_DOUBLE_EQ(plan.benefit(), 0.3);             // (100 - 70) / 100
-  EXPECT_DOUBLE_EQ(plan.overlap_efficiency(), 0.75); // 30 of 40 possible
+  EXPECT_DOUBLE_EQ(plan.overlap_efficiency(), 0.75); // saves 30 us of the 40 us that are possible
 }
 
 TEST(Plan, OfBlocksWithoutAModelPredictsNothing) {
@@ -93,7 +93,7 @@ TEST(Plan, ThatIsNotToBeCutTakesAsLongAsSerial) {
   }
 }
 
-/// 10 us then 20 us, uncut.
+/// The serial plan of 10 us on the first lane and 20 us on the second.
 Plan serial_plan() {
   Plan plan;
   plan.op = {OpKind::MatmulAllReduce, 128, 64, 64, DType::F32, 2};
@@ -165,11 +165,11 @@ TEST(Plan, ValidateNamesWhatCannotBe) {
          plan.timeline.second.push_back({30, 30});
        }},
       {"timeline.second[0]",
-       [](Plan& plan) { // on the second lane from the first's middle on
+       [](Plan& plan) { // the block starts on the second lane before it has ended on the first
          plan.timeline.second[0].start_us = 5;
        }},
       {"timeline.second[0]",
-       [](Plan& plan) { // its slices, too, come after those of the first lane
+       [](Plan& plan) { // the second lane's first slice comes before the first lane's
          plan.variant.fields["slices"] = "4";
          plan.timeline.first[0].start_us = 6, plan.timeline.second[0].start_us = 5;
        }},

@@ -1,4 +1,4 @@
-/// Prints the table of operator kinds for kinds_lists_test.py: name, stored value and work of each, in its order.
+/// Prints the name, stored value and work of each operator kind, in the table's order, for kinds_lists_test.py.
 
 #include <iostream>
 

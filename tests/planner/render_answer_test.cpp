@@ -11,7 +11,7 @@ TEST(RenderAnswer, FieldsOfTwoLinesEndAtAWord) {
   planner::Plan plan;
   plan.schedule = planner::Schedule::Serial;
   for (int i = 0; i < 30; ++i) plan.makespan.reason += std::string(i == 0 ? "" : " ") + "µµµ";
-  // 49 bytes beside the names: 7 words of 6 bytes with their blanks are 48, and 6 of them with " ..." 45.
+  // The names leave 49 columns to the text. 7 words of 6 bytes with their blanks take 48; 6 of them and " ..." take 45.
   const std::string page = render::answer(plan, "", 60);
   EXPECT_TRUE(
       page.ends_with("  sure     µµµ µµµ µµµ µµµ µµµ µµµ µµµ\n"
@@ -23,7 +23,7 @@ TEST(RenderAnswer, ABenefitThatTheTimesContradictIsExplained) {
   const auto said = [](double fused_us, double serial_us, double benefit) {
     return render::ratio_note({.fused_us = fused_us, .serial_us = serial_us, .benefit = benefit}) != "";
   };
-  EXPECT_TRUE(said(18'440, 19'150, -0.016)); // 3.7 % less by the medians
+  EXPECT_TRUE(said(18'440, 19'150, -0.016)); // by the medians it is 3.7 % less
   EXPECT_TRUE(said(800, 1000, 0.215));
   EXPECT_FALSE(said(800, 1000, 0.205));
   EXPECT_FALSE(said(1000.2, 1000, 0.0004)); // both show as 0.0 %

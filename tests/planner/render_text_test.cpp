@@ -61,7 +61,7 @@ TEST(RenderText, VariantsAreCalledByWhatTellsThemApart) {
   const auto slices = called({"copy(slices=3,sms=132,tile=128x128)", "copy(slices=4,sms=132,tile=128x128)"});
   EXPECT_EQ(slices.names, (std::vector<std::string>{"copy(slices=3)", "copy(slices=4)"}));
   EXPECT_EQ(slices.common, "sms=132, tile=128x128");
-  // What one of them does not have is not alike.
+  // A setting that only one of the variants has is not common to them.
   const auto others = called({"nccl(ctas=8)", "direct"});
   EXPECT_EQ(others.names, (std::vector<std::string>{"nccl(ctas=8)", "direct"}));
   EXPECT_EQ(others.common, "");

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 constexpr double kComputePerRow = 0.5, kComputeFixed = 3, kBytePer = 1.0 / 2048, kMessageFixed = 5, kLocalPerRow = 0.2;
 
-/// 4 ranks with up to 64 rows for each other. No contention; every block has a fixed cost on each lane.
+/// 4 ranks, each with up to 64 rows for every rank. No contention; every block has a fixed cost on each lane.
 CostModel model_of(OpKind kind) {
   CostModel model = testing::model_of({kind, 256, 128, 128, DType::F32, 4},
                                       testing::affine(CurveAxis::Rows, kComputeFixed, kComputePerRow),
@@ -38,7 +38,8 @@ RowCounts any_counts() {
   return counts;
 }
 
-/// What the definition says: rows [first, first + length) of every pair, by each rank on its own lanes.
+/// Computes the makespan by its definition: a block is rows [first, first + length) of every pair of ranks, and each
+/// rank runs its blocks on its own two lanes.
 class Definition {
  public:
   Definition(const OpSpec& op, const RowCounts& counts, const Cut& cut)
@@ -207,7 +208,7 @@ TEST(Routing, TablesThatGainNothingMakeNoCutSurer) {
 }
 
 TEST(Routing, SerialIsOfTheBusiestRankAndOfTheBusiestSender) {
-  // Only rank 1's experts get rows: 64 of each rank, of which 64 are its own.
+  // Only rank 1's experts get rows: 64 from each of the 4 ranks, rank 1 included.
   RowCounts counts(16);
   for (const std::size_t from : {0, 1, 2, 3}) counts[from * 4 + 1] = 64;
   const CostModel dispatch = model_of(OpKind::AllToAllMatmul);
@@ -215,7 +216,7 @@ TEST(Routing, SerialIsOfTheBusiestRankAndOfTheBusiestSender) {
   EXPECT_DOUBLE_EQ(plan.compute_us, kLocalPerRow * 64 + kComputeFixed + kComputePerRow * 64);
   EXPECT_DOUBLE_EQ(plan.communication_us, kMessageFixed + kBytePer * 4 * 128 * 4 * 64);
   EXPECT_DOUBLE_EQ(imbalance_of(dispatch.op, counts), 4);
-  // Back from rank 1: it multiplies all, and sends to three ranks at a time.
+  // The way back: rank 1 multiplies all rows, and sends to three ranks at a time.
   RowCounts back(16);
   for (const std::size_t to : {0, 1, 2, 3}) back[4 + to] = 64;
   const CostModel combine = model_of(OpKind::MatmulAllToAll);
@@ -262,7 +263,7 @@ TEST(Routing, OnlyVariantsThatTakeCountsAreChosen) {
   CostModel model = model_of(OpKind::AllToAllMatmul);
   model.variants.push_back(model.variants.front());
   model.variants.back().variant.name = "push";
-  model.variants.back().compute.curve = testing::affine(CurveAxis::Rows, 0, 0.01); // were it asked
+  model.variants.back().compute.curve = testing::affine(CurveAxis::Rows, 0, 0.01); // the fastest, but takes no counts
   const PlanOptions options{.counts = RowCounts(16, 32)};
   EXPECT_EQ(make_plan(model.op, model, {}).value().variant.name, "push");
   EXPECT_EQ(make_plan(model.op, model, options).value().variant.name, "direct");
@@ -282,7 +283,7 @@ TEST(Routing, LengthsThatWereNotMeasuredAreTold) {
   model.variants.front().compute.curve.valid_max_x = 64;
   EXPECT_LT(predict_cut(model.op, model, {{32, 32}}).value().makespan.provenance, Provenance::Extrapolated);
   EXPECT_EQ(predict_cut(model.op, model, {{32, 32}}, RowCounts(16, 34)).value().makespan.provenance,
-            Provenance::Extrapolated); // 2 rows of the second block
+            Provenance::Extrapolated); // the second block has 2 rows; at least 16 were measured
 }
 
 TEST(Routing, BadInputIsNamed) {

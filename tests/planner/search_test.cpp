@@ -13,7 +13,7 @@
 namespace mc2::planner::search_test {
 namespace {
 
-/// Every cut of the family, simulated one by one.
+/// The least makespan of all cuts of the family and all variants, predicted one by one.
 double brute_force_us(const CostModel& model, const OpSpec& op, const PlanOptions& options) {
   double best_us = 1e300;
   for (const auto& cut : enumerate_cuts(op, options).value())
@@ -51,7 +51,7 @@ TEST(Search, ShowsTheUncutPlanAmongTheRunnersUp) {
     EXPECT_TRUE(seen.emplace(runner_up.variant.text(), runner_up.cut.block_rows.size()).second) << runner_up.cut.text();
 }
 
-/// 1000 rows: 100 us of matmul and 40 us of collective, handed over in 4 slices.
+/// A model of 1000 rows, with 100 us of matmul and 40 us of collective, that hands blocks over in 4 slices.
 CostModel model_in_four_slices(double fixed_us) {
   CostModel model =
       testing::model_of(testing::all_reduce_op(1000, 1, 1, DType::F32, 4), testing::affine(CurveAxis::Rows, 0, 0.1),
@@ -62,19 +62,19 @@ CostModel model_in_four_slices(double fixed_us) {
 }
 
 TEST(Search, AVariantWithSlicesOverlapsUncut) {
-  // 1000 rows: 100 us of matmul, 40 us of collective, in 4 slices of 25 and 10 us: the last slice's collective, 10 us,
-  // is all that is exposed. A cut hands over no sooner than that with fewer than 4 blocks' fixed costs.
+  // 1000 rows are 4 slices of 25 us of matmul and 10 us of collective. Only the last slice's collective, 10 us, is
+  // exposed. A cut that hands over as soon needs 4 blocks, and pays the fixed cost of each.
   const CostModel model = model_in_four_slices(20);
   const Plan plan = make_plan(model.op, model, {}).value();
   EXPECT_FALSE(plan.is_cut());
   EXPECT_TRUE(plan.overlaps());
-  EXPECT_DOUBLE_EQ(plan.serial_us, 140);   // serial hands nothing over
+  EXPECT_DOUBLE_EQ(plan.serial_us, 140);   // a serial run hands nothing over
   EXPECT_DOUBLE_EQ(plan.makespan.us, 130); // 20 + 100 of matmul, then the last slice's 10
   EXPECT_NE(plan.reason.find("the lanes overlap as it is"), std::string::npos) << plan.reason;
 }
 
 TEST(Search, SlicesThatCostMoreThanTheyHideAreNotPassed) {
-  // The same with 50 us to hand over, more than the 30 us that overlap: plain serial, and the plan says so.
+  // Handing over costs 50 us here, which is more than the 30 us that overlap. So the plan is serial, and says so.
   const CostModel model = model_in_four_slices(50);
   const Plan plan = make_plan(model.op, model, {}).value();
   EXPECT_DOUBLE_EQ(plan.makespan.us, 140);
@@ -190,15 +190,16 @@ TEST(PredictCut, TakesAnyBlockListThatCoversTheAxis) {
 }
 
 TEST(PredictCut, TakesTheVariantThatIsFastestForTheseBlocks) {
-  // Matmul 1 us a row. First variant: 100 us and 1 us for each KiB on the link, so a row; second: 2 us, nothing fixed.
+  // The matmul takes 1 us a row, and a row is 1 KiB. On the link, the first variant takes 100 us and 1 us a row; the
+  // second takes 2 us a row.
   CostModel model =
       testing::model_of(testing::all_reduce_op(512, 256, 32, DType::F32, 2), testing::affine(CurveAxis::Rows, 0, 1),
                         testing::affine(CurveAxis::Bytes, 100, 1.0 / 1024));
   model.variants.push_back(model.variants.front());
   model.variants.back().variant.name = "two_shot";
   model.variants.back().communication.curve = testing::affine(CurveAxis::Bytes, 0, 2.0 / 1024);
-  // Uncut 512 + 612 against 512 + 1024; in 4 blocks 128 + 4 x 228 against 128 + 4 x 256; in 8, 64 + 8 x 164 against
-  // 64 + 8 x 128.
+  // First variant against second. Uncut: 512 + 612 against 512 + 1024. In 4 blocks: 128 + 4 x 228 against 128 + 4 x
+  // 256. In 8 blocks: 64 + 8 x 164 against 64 + 8 x 128.
   const auto variant_of = [&](const Cut& cut) { return predict_cut(model.op, model, cut).value().variant.name; };
   EXPECT_EQ(variant_of(Cut{{512}}), "direct");
   EXPECT_EQ(variant_of(Cut{std::vector<std::int64_t>(4, 128)}), "direct");
@@ -209,7 +210,8 @@ TEST(PredictCut, TakesTheVariantThatIsFastestForTheseBlocks) {
 }
 
 TEST(Search, OwnShardRunsWhileTheOthersArrive) {
-  // Link 4 x 64 us. The own shard ends at 50, block i of 32 us follows its arrival: the last ends at 256 + 32.
+  // The link takes 4 x 64 us. The own shard's matmul ends at 50. Each block's matmul, 32 us, follows the block's
+  // arrival: the last one ends at 256 + 32.
   const CostModel model = testing::all_gather_model();
   const Plan plan = predict_cut(model.op, model, model.variants[0].variant, Cut{{64, 64, 64, 64}}).value();
   EXPECT_EQ(plan.schedule, Schedule::LocalFirst);
@@ -221,8 +223,8 @@ TEST(Search, OwnShardRunsWhileTheOthersArrive) {
 }
 
 TEST(Search, AllToAllKindsAreCutLikeTheOthersWithShards) {
-  // Dispatch: the costs of the all-gather above, so the same plan. Combine: no local part, and the matmul comes
-  // first: 4 x 32 us of matmul, 64 us of link behind each: 32 + 4 * 64.
+  // Dispatch costs what the all-gather above costs, so it gets the same plan. Combine has no local part, and its matmul
+  // comes first: 4 x 32 us of matmul, each followed by 64 us of link, take 32 + 4 * 64.
   CostModel dispatch = testing::all_gather_model();
   const Cut cut{{64, 64, 64, 64}};
   const Plan gathered = predict_cut(dispatch.op, dispatch, dispatch.variants[0].variant, cut).value();
@@ -233,7 +235,7 @@ TEST(Search, AllToAllKindsAreCutLikeTheOthersWithShards) {
   EXPECT_DOUBLE_EQ(dispatched.serial_us, gathered.serial_us);
 
   CostModel combine = testing::all_gather_model();
-  combine.op = {OpKind::MatmulAllToAll, 1024, 512, 256, DType::F16, 4}; // a row of the cut axis: 4 x 1 KiB, 1 us
+  combine.op = {OpKind::MatmulAllToAll, 1024, 512, 256, DType::F16, 4}; // 1 us a row of the cut axis, of 4 x 1 KiB
   combine.variants[0].local_compute.reset();
   const Plan combined = predict_cut(combine.op, combine, combine.variants[0].variant, cut).value();
   EXPECT_EQ(combined.schedule, Schedule::Pipelined);
@@ -253,7 +255,7 @@ TEST(Search, OwnShardWaitsWhenContentionMakesOverlapDearer) {
 TEST(Search, OwnShardWithoutACurveIsPricedByTheOthers) {
   CostModel model = testing::all_gather_model();
   model.variants[0].local_compute.reset();
-  // 256 own rows are as many rows of product as 256 / 3 rows of the cut axis: 85.33 x 0.5 us.
+  // The rank's 256 own rows are as many rows of the product as 256 / 3 rows of the cut axis: 85.33 x 0.5 us.
   EXPECT_DOUBLE_EQ(model.variants[0].local_us(model.op), 256.0 / 3 * 0.5);
 }
 
@@ -294,7 +296,7 @@ TEST(Search, SpreadOfSingleTimingsDoesNotForbidACut) {
 }
 
 TEST(Search, UpperQuantilePrefersTheVariantThatIsBetterKnown) {
-  // "risky" is 1 % faster but known to 20 % only; "direct" is known exactly.
+  // "risky" is 1 % faster, but its times are known to 20 % only; those of "direct" are known exactly.
   CostModel model = testing::worked_example_model();
   model.variants.push_back(model.variants[0]);
   model.variants[1].variant.name = "risky";
@@ -332,7 +334,7 @@ TEST(Search, UpperQuantileIsThatOfThePrintedInterval) {
 }
 
 TEST(Search, IntervalAddsTheLanesErrorsAsSquares) {
-  // Uncut: 800 us of compute known to 3 %, 100 us of link known to 32 %: sqrt(24^2 + 32^2) = 40 us.
+  // Uncut: 800 us of compute known to 3 % and 100 us of link known to 32 % are off by sqrt(24^2 + 32^2) = 40 us.
   CostModel model =
       testing::model_of(testing::all_reduce_op(100, 256, 32, DType::F32, 2), testing::affine(CurveAxis::Rows, 0, 8),
                         testing::affine(CurveAxis::Bytes, 0, 1.0 / 1024));
@@ -427,7 +429,7 @@ RC_GTEST_PROP(Search, FasterLinkNeverMakesThePlanSlower, ()) {
 }
 
 RC_GTEST_PROP(Search, UnitOfTimeDoesNotMatter, ()) {
-  // Powers of two scale every double exactly, so even ties fall alike.
+  // Powers of two scale every double exactly, so even ties are decided the same way.
   CostModel model = random_model(*rc::gen::inRange(1, 8000));
   const Plan plan = make_plan(model.op, model, {}).value();
   const double factor = std::exp2(*rc::gen::inRange(-10, 10));
@@ -456,7 +458,7 @@ RC_GTEST_PROP(Search, SameQuestionSameAnswer, ()) {
   RC_ASSERT(make_plan(model.op, model, {}).value() == make_plan(model.op, model, {}).value());
 }
 
-/// 16 rows cut along n: a column costs 1 us of matmul and 64 bytes, 1 us.
+/// A model of 16 rows, which are cut along n: a column takes 1 us of matmul and 1 us for its 64 bytes.
 CostModel column_model() {
   return testing::model_of(testing::all_reduce_op(16, 1024, 64, DType::F32, 2),
                            testing::affine(CurveAxis::Columns, 0, 1), testing::affine(CurveAxis::Bytes, 0, 1.0 / 64));
@@ -468,7 +470,7 @@ TEST(Search, CutsColumnsOfFewRows) {
   EXPECT_EQ(plan.cut.block_rows, std::vector<std::int64_t>(8, 128));
   EXPECT_DOUBLE_EQ(plan.makespan.us, 1152);
   OpSpec wider = column_model().op;
-  wider.n = 1300; // another n is answered for by the same curves
+  wider.n = 1300; // the same curves answer for another n
   const Plan other = make_plan(wider, column_model(), {}).value();
   EXPECT_EQ(std::accumulate(other.cut.block_rows.begin(), other.cut.block_rows.end(), std::int64_t{0}), 1300);
 }

@@ -64,13 +64,14 @@ TEST(Segments, AcceptsTheProductionCurveThoughItDropsAtAKnot) {
 
 TEST(Segments, InverseIsTheFirstSizeOfThatCostDespiteADrop) {
   const CostCurve curve = production();
-  // 17 us: every message up to 1/16 MiB costs 18, so the smallest message does.
+  // 17 us: every message up to 1/16 MiB takes 18 us, so the smallest message takes as long already.
   EXPECT_LT(curve.inverse(17, 1e9).value(), 1e-9);
   EXPECT_LT(curve.inverse(18, 1e9).value(), 1e-9);
   // 19 us: on the quadratic, x = (27.0622573 - sqrt(27.0622573^2 - 4 * 0.9698202 * 4.231)) / (2 * 0.9698202)
   const double root = (27.0622573 - std::sqrt(27.0622573 * 27.0622573 - 4 * 0.9698202 * 4.231)) / (2 * 0.9698202);
   EXPECT_NEAR(curve.inverse(19, 1e9).value() / kBytesPerMib, root, 1e-9);
-  // Only messages up to 0.07 MiB: the one that reaches 17.5 us lies in the first piece, though 0.07 MiB costs 16.66.
+  // Of messages up to 0.07 MiB, the first that takes 17.5 us lies in the first piece, though 0.07 MiB takes only 16.66
+  // us.
   EXPECT_LT(curve.inverse(17.5, 0.07 * kBytesPerMib).value(), 1e-9);
 }
 
@@ -121,7 +122,7 @@ TEST(Segments, RefusesWhatIsNoCurveNamingTheField) {
       {{1, {5}, {{-1, 5, 1}, {0, 1, 20}}}, "pieces[0].q2"},      // slope 5 - 10 at 5
       {{1, {5}, {{0, 1, -1}, {0, 1, 1}}}, "pieces[0].q0"},       // -1 us at 0
       {{1, {5}, {{0, 1, 1}, {-1e-9, 5, 1}}}, "pieces[1].q2"},    // the last piece falls in the end
-      {{1, {100}, {{0, 0, 100}, {0, 0, 89}}}, "pieces[1].q0"},   // 11 % less
+      {{1, {100}, {{0, 0, 100}, {0, 0, 89}}}, "pieces[1].q0"},   // a drop of 11 %
       {{1, {1e18}, {{1e300, 1, 1}, {0, 1, 1}}}, "pieces[0].q2"}, // 1e336 us at the knot
   };
   for (const auto& [shape, field] : wrongs) {

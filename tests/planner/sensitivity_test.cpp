@@ -31,7 +31,7 @@ ParameterSensitivity of(const Sensitivity& sensitivity, Parameter parameter) {
   return *std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.parameter == parameter; });
 }
 
-/// At or just beyond `expected`: a bisection stops within 1 % of the change.
+/// Expects one flip, at `expected` or just beyond it: a bisection stops within 1 % of the change from `today`.
 void expect_flip(const Excursion& excursion, double today, double expected, FlipKind kind) {
   ASSERT_EQ(excursion.flips.size(), 1U);
   const Flip& flip = excursion.flips.front();
@@ -41,7 +41,8 @@ void expect_flip(const Excursion& excursion, double today, double expected, Flip
 }
 
 TEST(Sensitivity, LatencyAtWhichCuttingStopsToPay) {
-  // 384 + 2 latency < 512 + latency up to 128 us; from there on the plans tie and the uncut one has fewer blocks.
+  // The cut takes 384 + 2 latency, uncut 512 + latency. The cut is faster up to 128 us; there the plans tie, and the
+  // uncut one has fewer blocks.
   const auto latency = of(study(two_block_model(10)), Parameter::CommunicationLatency);
   EXPECT_DOUBLE_EQ(latency.value, 10);
   expect_flip(latency.higher, 10, 128, FlipKind::CutOrUncut);
@@ -59,19 +60,21 @@ TEST(Sensitivity, LatencyAtWhichCuttingStartsToPay) {
 }
 
 TEST(Sensitivity, CommunicationTime) {
-  // Latency 100, times g: 128 + 2 * 228 g < 256 + 356 g up to g = 1.28. Below 128/228 the cut is 256 + 228 g.
+  // Latency 100, communication times g: the cut takes 128 + 2 * 228 g, uncut 256 + 356 g. The cut is faster up to g =
+  // 1.28. Below g = 128/228 the cut takes 256 + 228 g.
   const auto time = of(study(two_block_model(100)), Parameter::CommunicationTime);
   expect_flip(time.higher, 1, 1.28, FlipKind::CutOrUncut);
   EXPECT_TRUE(time.lower.flips.empty());
   EXPECT_DOUBLE_EQ(time.lower.end_value, 0.25);
-  // (128 + 456 g) / (256 + 356 g) = 1.01 at g = 130.56 / 96.44; at g = 4 it is 1952 / 1680.
+  // The cut over uncut, (128 + 456 g) / (256 + 356 g), is 1.01 at g = 130.56 / 96.44, and 1952 / 1680 at g = 4.
   EXPECT_NEAR(time.higher.one_percent_value.value(), 130.56 / 96.44, 0.01 * 0.36);
   EXPECT_NEAR(time.higher.end_loss.value(), 1952.0 / 1680 - 1, 1e-12);
   EXPECT_DOUBLE_EQ(time.lower.end_loss.value(), 0);
 }
 
 TEST(Sensitivity, ComputeTime) {
-  // Latency 100, times f <= 228/128: 128 f + 456 < 256 f + 356 down to f = 100/128.
+  // Latency 100, compute times f <= 228/128: the cut takes 128 f + 456, uncut 256 f + 356. The cut is faster down to f
+  // = 100/128.
   const auto time = of(study(two_block_model(100)), Parameter::ComputeTime);
   expect_flip(time.lower, 1, 100.0 / 128, FlipKind::CutOrUncut);
   EXPECT_NE(time.lower.flips[0].text.find("faster: uncut instead of 2 blocks"), std::string::npos);
@@ -79,8 +82,8 @@ TEST(Sensitivity, ComputeTime) {
 }
 
 TEST(Sensitivity, CommunicationSlowdown) {
-  // Latency 100: while the second block computes for 128 us, the first message of 228 advances by 128 / s:
-  // 256 + (228 - 128 / s) + 228 < 612 up to s = 1.28.
+  // Latency 100, slow-down s: while the second block computes for 128 us, the first message of 228 us advances by 128 /
+  // s. The cut takes 256 + (228 - 128 / s) + 228, uncut 612. The cut is faster up to s = 1.28.
   const auto slowdown = of(study(two_block_model(100)), Parameter::CommunicationSlowdown);
   expect_flip(slowdown.higher, 1, 1.28, FlipKind::CutOrUncut);
   EXPECT_DOUBLE_EQ(slowdown.lower.end_value, 1);
@@ -88,7 +91,8 @@ TEST(Sensitivity, CommunicationSlowdown) {
 }
 
 TEST(Sensitivity, SlowdownThatNeverDecides) {
-  // Latency 10: 532 - 128 / s < 522 up to s = 12.8, beyond the 4 that is tried.
+  // Latency 10: the cut takes 532 - 128 / s, uncut 522. The cut is faster up to s = 12.8, and 4 is the most that is
+  // tried.
   const auto slowdown = of(study(two_block_model(10)), Parameter::CommunicationSlowdown);
   EXPECT_TRUE(slowdown.higher.flips.empty());
   EXPECT_DOUBLE_EQ(slowdown.higher.end_value, 4);
@@ -97,7 +101,8 @@ TEST(Sensitivity, SlowdownThatNeverDecides) {
 
 TEST(Sensitivity, FixedCostOfABlock) {
   const auto sensitivity = study(two_block_model(10));
-  // Communication: 404 + 2 F < 522 up to 59. Compute, beyond 10: 394 + 2 F < 522 up to 64.
+  // Uncut takes 522. With a fixed cost F of communication, the cut takes 404 + 2 F: faster up to 59. With F of compute,
+  // beyond 10, it takes 394 + 2 F: faster up to 64.
   expect_flip(of(sensitivity, Parameter::CommunicationBlockFixed).higher, 0, 59, FlipKind::CutOrUncut);
   expect_flip(of(sensitivity, Parameter::ComputeBlockFixed).higher, 0, 64, FlipKind::CutOrUncut);
 }
@@ -134,8 +139,8 @@ TEST(Sensitivity, ImbalanceIsWhatThePlannerSaysOfSkewedCounts) {
 }
 
 TEST(Sensitivity, RowsMoveInStepsOfTheAlignment) {
-  // Latency 100. m = 128 cannot be cut. m = 384: 128 + 256 takes 740, 3 x 128 812, uncut 868. m = 512: 2 x 128 + 256
-  // takes 128 + 2 * 228 + 356 = 940, 2 x 256 968, uncut 1124.
+  // Latency 100. m = 128 cannot be cut. m = 384: 128 + 256 takes 740 us, 3 x 128 takes 812, uncut 868. m = 512: 2 x 128
+  // + 256 takes 128 + 2 * 228 + 356 = 940 us, 2 x 256 takes 968, uncut 1124.
   const auto rows = of(study(two_block_model(100)), Parameter::Rows);
   ASSERT_EQ(rows.lower.flips.size(), 1U);
   EXPECT_DOUBLE_EQ(rows.lower.flips[0].value, 128);
@@ -188,7 +193,7 @@ TEST(Sensitivity, APlanThatIsNotTheBestSaysWhatItLoses) {
 }
 
 TEST(Sensitivity, EveryVariantIsChangedAlike) {
-  // Two variants that tie but for 1 %: were only one of them scaled, the other would win at once.
+  // The times of the two variants differ by 1 % only: if just one of them were scaled, the other would win at once.
   CostModel model = two_block_model(10);
   model.variants.push_back(model.variants[0]);
   model.variants[1].variant.name = "other";
@@ -209,7 +214,7 @@ TEST(Sensitivity, ShapesAtTheLimitsAreStudied) {
     op.m = m;
     const Plan plan = make_plan(op, model, {}).value();
     const auto rows = of(analyse_sensitivity(plan, model, {}).value(), Parameter::Rows);
-    EXPECT_GE(rows.lower.end_value, 65); // below, the model answers for columns
+    EXPECT_GE(rows.lower.end_value, 65); // fewer rows are cut by columns
     EXPECT_LE(rows.higher.end_value, static_cast<double>(kMaxSize));
   }
 }

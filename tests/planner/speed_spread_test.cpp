@@ -21,7 +21,7 @@ using testing::model_of;
 const OpSpec kOp = all_reduce_op(1024, 1024, 1024, DType::F32, 2);
 
 TEST(SpeedSpread, IsThePriorsBeforeAnythingWasPredicted) {
-  // The tenth of ten: 0.03 times the 95 % quantile of a half-normal variable, 1.96.
+  // Of the prior's ten deviations the tenth: 0.03 times the 95 % quantile of a half-normal variable, 1.96.
   const SpeedSpread spread = speed_spread({});
   EXPECT_NEAR(spread.compute, 0.0588, 1e-12);
   EXPECT_NEAR(spread.communication, 0.0588, 1e-12);
@@ -30,12 +30,13 @@ TEST(SpeedSpread, IsThePriorsBeforeAnythingWasPredicted) {
 }
 
 TEST(SpeedSpread, LearnsEachLaneFromWhatWasPredictedOfIt) {
-  // The first two were missed, and from then on nothing is left out.
+  // Only the first of the 20 ratios is missed: from then on, the quantile is the largest deviation seen.
   const std::vector<SpeedRatio> ratios(20, SpeedRatio{2, 1, 1.5});
   const SpeedSpread spread = speed_spread(ratios);
   EXPECT_DOUBLE_EQ(spread.compute, std::log(2));
   EXPECT_DOUBLE_EQ(spread.overlap, std::log(1.5));
-  // 20 are 0 and were all covered, so that the share left out has risen to 20 %: the 25th of 30, the prior's 5th.
+  // All 20 deviations are 0 and were covered, so the share left out has risen to 20 %. Of 30 deviations that is the
+  // 25th, the prior's 5th.
   EXPECT_NEAR(spread.communication, 0.03 * 0.5978, 1e-12);
 }
 
@@ -44,7 +45,7 @@ TEST(SpeedSpread, ATimeThatIsTooLongCountsAsOneThatIsTooShort) {
   EXPECT_DOUBLE_EQ(speed_spread(slow).compute, speed_spread(fast).compute);
 }
 
-/// How many of the next times are covered by what the last hundred tell, in per cent.
+/// The share of times, in per cent, that the spread covers which the hundred times before them tell.
 template <typename Draw>
 double coverage(int count, const Draw& draw) {
   std::deque<SpeedRatio> newest_first;
@@ -60,16 +61,16 @@ double coverage(int count, const Draw& draw) {
 }
 
 TEST(SpeedSpread, ShortRunsTellNothingOfLongOnes) {
-  std::vector<SpeedRatio> ratios(30, {3, 3, 0, 30}); // a start that no profile sees
+  std::vector<SpeedRatio> ratios(30, {3, 3, 0, 30}); // a slow start, which no profile sees
   EXPECT_EQ(speed_spread(ratios, 1000), speed_spread({}));
   EXPECT_GT(speed_spread(ratios, 40).compute, 1);
   EXPECT_GT(speed_spread(ratios).compute, 1);
-  ratios.push_back({1.5, 1.5, 0, 250}); // within a factor of 4
+  ratios.push_back({1.5, 1.5, 0, 250}); // the run takes within a factor of 4 of 1000 us
   EXPECT_EQ(speed_spread(ratios, 1000), speed_spread(std::vector<SpeedRatio>{{1.5, 1.5, 0, 250}}));
 }
 
 TEST(SpeedSpread, CoversNinetyPercentOfANewTimeWhateverTheDistribution) {
-  // Heavy tails: one time in eight is 1.6 times as long, for minutes at a time elsewhere.
+  // Heavy tails: one time in eight is 1.6 times as long.
   std::mt19937 random(7);
   std::normal_distribution<double> noise(0, 0.02);
   std::bernoulli_distribution is_slow(0.125);
@@ -89,7 +90,7 @@ CostModel measured_model() {
   return model;
 }
 
-/// A run in which the lanes took so many times what the model says.
+/// A run whose lanes took `compute` and `communication` times what the model says.
 UncutRun run_of(OpSpec op, double compute, double communication) {
   const Plan whole = serial_plan(op, measured_model(), measured_model().variants.front().variant).value();
   return {std::move(op), whole.variant, compute * whole.compute_us, communication * whole.communication_us};
@@ -98,18 +99,18 @@ UncutRun run_of(OpSpec op, double compute, double communication) {
 TEST(SpeedLevel, ANewerRunCountsMoreAndTheProfileAlways) {
   const CostModel model = measured_model();
   EXPECT_EQ(speed_level(model, {}, kOp, {}), SpeedLevel());
-  // One run against half a one.
+  // The run weighs 1, the profile 1/2.
   const std::vector<UncutRun> one{run_of(kOp, 1.3, 0.9)};
   EXPECT_NEAR(speed_level(model, {}, kOp, one).compute, std::pow(1.3, 1 / 1.5), 1e-9);
   EXPECT_NEAR(speed_level(model, {}, kOp, one).communication, std::pow(0.9, 1 / 1.5), 1e-9);
-  // 1 : 1/2 : the profile's 1/2.
+  // The newer run weighs 1, the older one 1/2, the profile 1/2.
   const std::vector<UncutRun> two{run_of(kOp, 1.3, 1), run_of(kOp, 1.1, 1)};
   EXPECT_NEAR(speed_level(model, {}, kOp, two).compute, std::exp((std::log(1.3) + std::log(1.1) / 2) / 2), 1e-9);
   EXPECT_EQ(speed_level(model, {}, kOp, two).run_count, 2);
 }
 
 TEST(SpeedLevel, ARunOfAnotherLengthCountsTheLessTheFartherItIs) {
-  // A quarter of the length: 1/4 against the profile's 1/2. Four times the length: likewise.
+  // A run of a quarter of the length weighs 1/4, the profile 1/2. So does a run of four times the length.
   const CostModel model = measured_model();
   for (const std::int64_t m : {kOp.m / 4, kOp.m * 4}) {
     OpSpec other = kOp;
@@ -151,7 +152,7 @@ TEST(SpeedSpread, OfOverlapWidensBenefitAndMakespanOfWhatOverlaps) {
   EXPECT_NEAR(wider.benefit_interval->low, cut.benefit() - 0.1 * (1 - cut.benefit()), 1e-12);
   const Variant& variant = model.variants.front().variant;
   EXPECT_EQ(serial_plan(kOp, unsure, variant).value(), serial_plan(kOp, model, variant).value());
-  unsure.variants.front().compute.curve.is_analytic = true; // published constants say how far off they are
+  unsure.variants.front().compute.curve.is_analytic = true; // published constants have intervals of their own
   EXPECT_EQ(predict_cut(kOp, unsure, equal_blocks(kOp, 512)).value().makespan.high_us, cut.makespan.us);
 }
 
@@ -174,7 +175,7 @@ TEST(SpeedSpread, WidensNoIntervalBeyondWhatAModelMayHave) {
 TEST(SpeedSpread, OfMakespansIsLearnedFromRunsThatSayIt) {
   std::vector<SpeedRatio> ratios(20, {.compute = 2, .communication = 0.5, .makespan = 1.1});
   EXPECT_DOUBLE_EQ(speed_spread(ratios).makespan, std::log(1.1));
-  for (SpeedRatio& one : ratios) one.makespan = 0; // kept without
+  for (SpeedRatio& one : ratios) one.makespan = 0; // runs that were kept without a makespan
   EXPECT_EQ(speed_spread(ratios).makespan, 0);
   EXPECT_EQ(speed_spread({}).makespan, 0);
 }
@@ -195,7 +196,7 @@ TEST(SpeedSpread, TheNarrowerOfLanesAndWholeRunsHoldsTheTime) {
   spread.makespan = 2;
   const double by_lanes = high(with_spread(model, spread), equal_blocks(kOp, 512));
   EXPECT_GT(by_lanes, 1.1);
-  spread.makespan = 0; // not known
+  spread.makespan = 0; // no makespans are known
   EXPECT_EQ(high(with_spread(model, spread), equal_blocks(kOp, 512)), by_lanes);
 }
 

@@ -27,7 +27,8 @@ TEST(Staircase, CountsWavesBegun) {
 }
 
 TEST(Staircase, EqualsTheCountOfTilesAndWavesAtMultiplesOfATile) {
-  // ceil(ceil(x / 128) * 56 / 132): tiles of 128 rows, 56 across, 132 at a time; the period is no whole number.
+  // A row of tiles has 128 rows and 56 tiles, and 132 tiles make a wave: x rows take ceil(ceil(x / 128) * 56 / 132)
+  // waves. The period, 128 * 132 / 56 rows, is not a whole number.
   CostCurve curve;
   curve.shape = StaircaseCurve{0, 0, 1, 128 * 132 / 56.0, ""};
   for (int tiles = 1; tiles <= 10000; ++tiles)
@@ -38,12 +39,12 @@ TEST(Staircase, InverseIsRightAtTheSteps) {
   const CostCurve curve = staircase();
   // 112.65 us = 10 + 2.65 + 100 is what 265 rows cost.
   EXPECT_NEAR(curve.inverse(112.65, 8192).value(), 265, 1e-6);
-  // 80 us lies in the jump from 62.64 to 112.64: the first size beyond 264 rows.
+  // 80 us lies in the jump from 62.64 to 112.64, so the answer is the first size beyond 264 rows.
   const double x = curve.inverse(80, 8192).value();
   EXPECT_GE(curve.time_us(x), 80);
   EXPECT_GT(x, 264);
   EXPECT_NEAR(x, 264, 1e-6);
-  EXPECT_NEAR(curve.inverse(62.64, 8192).value(), 264, 1e-6); // the last size before it
+  EXPECT_NEAR(curve.inverse(62.64, 8192).value(), 264, 1e-6); // the last size before the jump
   EXPECT_FALSE(curve.inverse(1e6, 8192).ok());
 }
 
@@ -72,7 +73,7 @@ TEST(Staircase, RefusesWhatIsNoStaircase) {
   EXPECT_EQ(field_of({10, 0.01, nan, 264, ""}), "step_us");
   for (const double period : {0.0, -264.0, 0.5, nan, std::numeric_limits<double>::infinity(), 1e17})
     EXPECT_EQ(field_of({10, 0.01, 50, period, ""}), "period_x") << period;
-  EXPECT_EQ(field_of({10, 0.01, 1e307, 1, ""}), "shape"); // 8192 steps of it are infinite
+  EXPECT_EQ(field_of({10, 0.01, 1e307, 1, ""}), "shape"); // the time of 8192 such steps is infinite
 }
 
 } // namespace

@@ -13,7 +13,7 @@
 namespace mc2::planner::stop_check_test {
 namespace {
 
-/// With several variants, so that there is a moment to stop at between two of them.
+/// A model of several variants, so that a strategy can be stopped between two of them.
 CostModel model_of_variants() {
   CostModel model = testing::worked_example_model();
   for (const char* name : {"ring", "tree"}) {
@@ -23,7 +23,7 @@ CostModel model_of_variants() {
   return model;
 }
 
-/// Says so from its `count`-th time on.
+/// A check that passes `count` times and then says stop.
 StopCheck after(int count) {
   return [count]() mutable { return count-- <= 0; };
 }
@@ -35,7 +35,8 @@ std::optional<Error> error_of(const Result<T>& result) {
   return result ? std::nullopt : std::optional(result.error());
 }
 
-/// Whenever it is stopped, that is the answer; at last it is no longer asked.
+/// Stops the question after more and more passed checks. The answer is Cancelled every time, until the question ends
+/// before its check says stop.
 void expect_stoppable(const std::string& name, const Question& ask) {
   EXPECT_EQ(ask({}), std::nullopt) << name;
   constexpr int kMostChecks = 1'000'000;

@@ -17,10 +17,10 @@ namespace {
 using testing::affine;
 using testing::model_of;
 
-/// 16 wide tiles side by side: 1056 rows are a wave of 132 SMs, of all ranks' shards.
+/// A row of tiles has 16 tiles of 256 columns, so a wave of 132 SMs takes 1056 rows, counted over all ranks' shards.
 OpSpec summing(OpKind kind) { return {kind, 8448, 4096, 3584, DType::Bf16, 4}; }
 
-/// 0.04 us a row of all and 0.05 on the links, without anything that a block costs besides.
+/// A row of the whole product takes 0.04 us of matmul and 0.05 us on the links; blocks have no fixed costs.
 CostModel tile_model(OpKind kind, double slowdown = 1) {
   const bool has_shards = traits_of(kind).has_row_shards;
   CostModel model = model_of(summing(kind), affine(CurveAxis::Rows, 0, has_shards ? 0.16 : 0.04),
@@ -38,13 +38,13 @@ double makespan_us(const CostModel& model, const Cut& cut) {
 TEST(TileWaves, CountTheTilesOfAllShards) {
   const TileWaves whole(summing(OpKind::MatmulAllReduce), 256, 132);
   EXPECT_TRUE(whole.is_wave(1056));
-  EXPECT_TRUE(whole.is_wave(951)); // nine tenths
+  EXPECT_TRUE(whole.is_wave(951)); // nine tenths of a wave count as one
   EXPECT_FALSE(whole.is_wave(950));
   EXPECT_EQ(whole.least_rows(), 951);
   EXPECT_EQ(whole.wave_count(8448), 8);
   EXPECT_EQ(whole.wave_count(1200), 2);
   EXPECT_EQ(whole.wave_count(100), 1);
-  const TileWaves shards(summing(OpKind::MatmulReduceScatter), 256, 132); // four at once
+  const TileWaves shards(summing(OpKind::MatmulReduceScatter), 256, 132); // a row of the cut axis is a row of 4 shards
   EXPECT_EQ(shards.least_rows(), 238);
   EXPECT_EQ(shards.wave_count(2112), 8);
 }
@@ -67,7 +67,7 @@ TEST(TileWaves, AreOfTilesThatShareAKernelOnAKnownNumberOfSms) {
   EXPECT_FALSE(tile_waves(model.op, variant, Fingerprint{}));
   EXPECT_FALSE(tile_waves(model.op, {"direct", {}}, model.fingerprint));
   OpSpec few = model.op;
-  few.m = 16; // blocks of columns
+  few.m = 16; // so few rows are cut by columns
   EXPECT_FALSE(tile_waves(few, variant, model.fingerprint));
 }
 
@@ -75,10 +75,10 @@ TEST(TileWaves, ShortBlocksTakeAsLongAsTheWavesThatTheyMake) {
   const CostModel model = tile_model(OpKind::MatmulAllReduce);
   const Cut fine{std::vector<std::int64_t>(33, 256)}, waves{{1024, 1024, 1024, 1024, 1024, 1024, 1024, 1280}};
   EXPECT_DOUBLE_EQ(makespan_us(model, fine), makespan_us(model, waves));
-  // The first wave and what the links do; then the last block's collective.
+  // The links start after the first wave and then are busy with all rows until the end.
   EXPECT_NEAR(makespan_us(model, waves), 0.04 * 1024 + 0.05 * 8448, 1e-9);
   const Plan plan = predict_cut(model.op, model, fine).value();
-  ASSERT_EQ(plan.timeline.first.size(), 33U); // of every block all the same
+  ASSERT_EQ(plan.timeline.first.size(), 33U); // every block still has its spans
   ASSERT_TRUE(plan.validate()) << plan.validate().error().text();
   EXPECT_DOUBLE_EQ(plan.timeline.second[0].start_us, plan.timeline.first[3].end_us);
   EXPECT_DOUBLE_EQ(plan.timeline.second.back().end_us, plan.timeline.makespan_us);
@@ -90,11 +90,11 @@ TEST(TileWaves, AReduceScatterPassesWaveByWaveHoweverItIsCut) {
   EXPECT_NEAR(makespan_us(model, {{2112}}), wave_us + message_us, 1e-9);
   EXPECT_NEAR(makespan_us(model, {{1056, 1056}}), wave_us + message_us, 1e-9);
   CostModel few = model;
-  few.op.m = 512; // less than a wave: nothing overlaps
+  few.op.m = 512; // less than a wave, so nothing overlaps
   EXPECT_NEAR(makespan_us(few, {{128}}), 0.04 * 512 + 0.05 * 512, 1e-9);
 }
 
-/// Its matmul sums as a cut's does, though nothing overlaps.
+/// Nothing overlaps in such a cut, but its matmul does a part of the collective's sums, as in any other cut.
 TEST(TileWaves, ACutOfLessThanTwoWavesSavesWhatACutsBlocksDo) {
   CostModel model = tile_model(OpKind::MatmulAllReduce);
   model.op.m = 1024;
@@ -103,7 +103,7 @@ TEST(TileWaves, ACutOfLessThanTwoWavesSavesWhatACutsBlocksDo) {
   EXPECT_NEAR(makespan_us(model, {{1024}}), (0.04 + 0.05) * 1024, 1e-9);
 }
 
-/// So a cut of less than two waves is planned where its blocks' factor is below 1, and only there.
+/// Such a cut is planned where its communication's factor is below 1, and only there.
 TEST(TileWaves, HalvesOfLessThanTwoWavesArePlannedWhereTheirSumsAreCheaper) {
   CostModel model = tile_model(OpKind::MatmulAllReduce);
   PlanOptions options = default_options_on(model.fingerprint);
@@ -125,7 +125,7 @@ TEST(TileWaves, HalvesOfLessThanTwoWavesArePlannedWhereTheirSumsAreCheaper) {
     }
   }
   model.variants.front().communication.slowdown = 0.6;
-  model.op.m = 128; // half of it is less than the alignment
+  model.op.m = 128; // half of these rows is less than the alignment
   EXPECT_FALSE(make_plan(model.op, model, options).value().is_cut());
   model.op.m = 1024;
   options.min_block_rows = 640;

@@ -52,7 +52,7 @@ TEST(Transfer, IsTheModelItselfForTheSameShape) {
 }
 
 TEST(Transfer, ScalesTheRowsAndKeepsTheFixedPart) {
-  // n doubles, k is 1.5 times: a row has 3 times the FLOPs. 10 + 0.5 * 3 * 100 = 160.
+  // n doubles and k is 1.5 times as long, so a row has 3 times the FLOPs: 10 + 0.5 * 3 * 100 = 160.
   const Transfer wider = transferred(source_model(), shaped(2048, 1536));
   EXPECT_DOUBLE_EQ(compute_us(wider.model, 100), 160);
   EXPECT_DOUBLE_EQ(wider.model.variants.front().compute.curve.valid_max_x, 1024.0 / 3);
@@ -76,7 +76,8 @@ TEST(Transfer, AsksEveryFamilyAtEqualFlops) {
 }
 
 TEST(Transfer, ShortensTheWavesOfAWiderProduct) {
-  // A wave of 256 rows at n = 1024 has the tiles of 128 rows at n = 2048; k doubles, so it lasts twice as long.
+  // At n = 2048, 128 rows have the tiles that 256 rows, a wave, have at n = 1024. k doubles, so a wave takes twice as
+  // long.
   const CostModel model = with_shape(StaircaseCurve{5, 0.1, 30, 256, "fitted"});
   const Transfer wider = transferred(model, shaped(2048, 2048));
   EXPECT_DOUBLE_EQ(compute_us(wider.model, 128), 5 + 0.1 * 4 * 128 + 60);
@@ -102,7 +103,8 @@ TEST(Transfer, OnAGpuCountsWavesOfTiles) {
   target.k = 8192;
   const auto answered = transferred(model, target);
   const auto& curve = answered.model.variants.front().compute.curve;
-  // 3.5 times the FLOPs: what many rows cost, but few rows of so wide a product do not fill a wave either way.
+  // Many rows take 3.5 times as long, as their FLOPs do. Few rows of so wide a product do not fill whole waves, so 300
+  // rows take little more than 256.
   EXPECT_NEAR(curve.time_us(4096) / model.variants.front().compute.curve.time_us(4096), 3.5, 0.2);
   EXPECT_LT(curve.time_us(300) / curve.time_us(256), 1.25);
   EXPECT_TRUE(curve.validate()) << curve.validate().error().message;
@@ -144,12 +146,12 @@ TEST(Transfer, OnAGpuALineIsBentByWaves) {
   const CostModel answered = with_waves(model, model.op);
   for (const double rows : {128, 384, 512, 640, 1024, 4096})
     EXPECT_NEAR(us(answered, rows), us(model, rows), 0.25 * us(model, rows)) << rows;
-  std::vector<double> steps_us; // of as many rows each
+  std::vector<double> steps_us; // what each further 128 rows add
   for (double rows = 256; rows <= 2048; rows += 128) steps_us.push_back(us(answered, rows) - us(answered, rows - 128));
   const auto [least_us, most_us] = std::ranges::minmax(steps_us);
   EXPECT_GT(most_us, 1.5 * std::max(0.0, least_us)) << "where another wave begins";
   EXPECT_EQ(answered.variants.front().compute.curve.relative_interval, 0.02);
-  // What was not fitted by a line has its steps already.
+  // A curve that is not a fitted line has its steps already and stays.
   CostModel stepped = model;
   stepped.variants.front().compute.curve.shape = StaircaseCurve{5, 0.05, 20, 512, "fitted"};
   EXPECT_EQ(with_waves(stepped, model.op), stepped);
@@ -195,14 +197,14 @@ TEST(Transfer, OnAGpuSlicesAreMatmulsOfTheirOwn) {
     if (*slices != 0) sliced.variants.front().variant.fields["slices"] = slices;
     return compute_us(transferred(sliced, wider).model, 512) / compute_us(sliced, 512);
   };
-  // At n = 2560, 4 x 10 tiles of one slice leave most SMs idle; three slices at once do not.
+  // At n = 2560, one slice has 4 x 10 tiles, which leave most SMs idle; the tiles of three slices at once do not.
   EXPECT_LT(ratio("3"), 0.85 * ratio(""));
   EXPECT_LT(ratio("1+2"), ratio(""));
 }
 
 TEST(Transfer, OnAGpuAKernelOfAllBlocksTakesWholeWaves) {
   CostModel model = gpu_model();
-  model.op = {OpKind::MatmulReduceScatter, 2112, 4096, 5504, DType::Bf16, 2}; // 18 rows of 16 tiles: 3 waves
+  model.op = {OpKind::MatmulReduceScatter, 2112, 4096, 5504, DType::Bf16, 2}; // 18 rows of 16 tiles make 3 waves
   auto& variant = model.variants.front().variant = {std::string(kTileStoreVariant), {}};
   const auto tiles_of = [](double m, double columns) { return m / 128 * 4096 / columns; };
   const auto stretch = [&](std::int64_t m) {
@@ -213,10 +215,10 @@ TEST(Transfer, OnAGpuAKernelOfAllBlocksTakesWholeWaves) {
   EXPECT_DOUBLE_EQ(stretch(2112), 1); // a profile's times hold their own waves
   const double own = 3 * 132 / tiles_of(2112, 256);
   EXPECT_NEAR(stretch(130), 132 / tiles_of(130, 256) / own, 1e-9);   // 32 of 132 SMs have a tile
-  EXPECT_NEAR(stretch(1300), 264 / tiles_of(1300, 256) / own, 1e-9); // 12 rows of 16
-  variant.fields["tile"] = "256x128";                                // as without
+  EXPECT_NEAR(stretch(1300), 264 / tiles_of(1300, 256) / own, 1e-9); // 12 rows of 16 tiles make 2 waves
+  variant.fields["tile"] = "256x128";                                // 256 columns are the default
   EXPECT_NEAR(stretch(130), 132 / tiles_of(130, 256) / own, 1e-9);
-  variant.fields = {{"gemm_sms", "16"}}; // 32 tiles: two waves of 16
+  variant.fields = {{"gemm_sms", "16"}}; // 32 tiles make two waves of 16
   EXPECT_NEAR(stretch(130), 32 / tiles_of(130, 256) / (18 * 16 / tiles_of(2112, 256)), 1e-9);
 }
 
@@ -225,9 +227,9 @@ TEST(Transfer, OfAKernelOfAllBlocksCountsFlopsAndWholeWaves) {
   model.op = {OpKind::MatmulReduceScatter, 2112, 4096, 5504, DType::Bf16, 2};
   model.variants.front().variant = {std::string(kTileStoreVariant), {}};
   OpSpec target = model.op;
-  target.n = 8192; // 18 rows of 32 tiles: 5 waves
+  target.n = 8192; // 18 rows of 32 tiles make 5 waves
   const CostModel answered = transferred(model, target).model;
-  const double waves = (5 * 132 / 2.0) / (3 * 132); // of twice the tiles
+  const double waves = (5 * 132 / 2.0) / (3 * 132); // the target has twice the tiles
   EXPECT_NEAR(compute_us(answered, 100), waves * (8 + 0.095 * 200), 1e-9);
   EXPECT_EQ(with_waves(answered, target), answered);
 }
@@ -242,16 +244,16 @@ TEST(Transfer, OfEquallyNearWidthsTheNearestLengthAnswers) {
   };
   EXPECT_EQ(source_of(512), 512);
   EXPECT_EQ(source_of(700), 512);
-  EXPECT_EQ(source_of(4096), 8192); // 512 rows say little of blocks of 4096
+  EXPECT_EQ(source_of(4096), 8192); // 512 rows tell little about blocks of 4096
   EXPECT_EQ(source_of(20000), 65536);
 }
 
 TEST(MessageTimes, MessagesOfOtherModelsCorrectTheUncutCollective) {
   CostModel model = source_model(); // 20 us + 1 us a KB; a row has 4 KiB
   CostModel shorter = model, longer = model;
-  shorter.op = shaped(2048, 512, 128); // 1 MiB, twice as long as by the model's curve
+  shorter.op = shaped(2048, 512, 128); // 1 MiB, which takes twice as long as on the model's curve
   shorter.variants.front().communication.curve = affine(CurveAxis::Bytes, 20 + 20 + 1048.576, 1e-3);
-  longer.op = shaped(1024, 4096, 4096); // 16 MiB, as the curve says
+  longer.op = shaped(1024, 4096, 4096); // 16 MiB, which takes as long as on the model's curve
   const MessageTimes messages = message_times(std::vector{model, shorter, longer}, model.op);
   const auto ratio = [&](std::int64_t m) {
     const OpSpec op = shaped(1024, 1024, m);
@@ -259,9 +261,9 @@ TEST(MessageTimes, MessagesOfOtherModelsCorrectTheUncutCollective) {
            model.variants.front().uncut_communication_us(op);
   };
   EXPECT_NEAR(ratio(256), 2, 1e-9);
-  EXPECT_NEAR(ratio(64), 2, 1e-9);             // beyond the shortest as there
+  EXPECT_NEAR(ratio(64), 2, 1e-9);             // a shorter message has the shortest one's ratio
   EXPECT_NEAR(ratio(512), std::sqrt(2), 1e-9); // 2 MiB, halfway to the model's own 4
-  EXPECT_NEAR(ratio(2048), 1, 1e-9);           // between two that the curve knows
+  EXPECT_NEAR(ratio(2048), 1, 1e-9);           // between two messages that the curve gives right
   EXPECT_EQ(at_length(model, messages, model.op), model);
   CostModel analytic = model;
   analytic.variants.front().communication.curve.is_analytic = true;
@@ -269,7 +271,7 @@ TEST(MessageTimes, MessagesOfOtherModelsCorrectTheUncutCollective) {
   EXPECT_TRUE(message_times(std::vector{analytic}, model.op).by_variant.empty());
 }
 
-/// Starting and ending a run costs a short message as much as a long one.
+/// Starting and ending a run takes the same time for a short message as for a long one.
 TEST(MessageTimes, OnAGpuTheLineThroughTwoGoesOnBeyondThem) {
   CostModel model = gpu_model();
   LaneCost& lane = model.variants.front().communication;
@@ -294,7 +296,8 @@ TEST(MessageTimes, OnAGpuTheLineThroughTwoGoesOnBeyondThem) {
   }
 }
 
-/// Where the matmul takes longest, a race cannot tell what a cut saves of the collective.
+/// Where the matmul is the longer lane, a race cannot tell how much of the collective a cut saves. So what other models
+/// saved is taken.
 TEST(MessageTimes, WhatOthersSaveHoldsForAModelThatCouldNotTell) {
   const auto model_of = [](double factor, const char* variant, std::int64_t m = 2048) {
     CostModel model = source_model();
@@ -315,12 +318,12 @@ TEST(MessageTimes, WhatOthersSaveHoldsForAModelThatCouldNotTell) {
         .communication.slowdown;
   };
   CostModel longer = model_of(1, "direct");
-  const double saved_us = 0.25 * communication_us(longer); // the median
+  const double saved_us = 0.25 * communication_us(longer); // what the factor 0.75, the median, saves
   longer.op = asked;
   const char* const shares = kTileStoreVariant.data();
   EXPECT_NEAR((1 - factor_of(1.02, shares)) * communication_us(longer), saved_us, 1e-9);
   EXPECT_NEAR((1 - factor_of(0.998, shares)) * communication_us(longer), saved_us, 1e-9);
-  EXPECT_EQ(factor_of(1.3, shares), 1.3); // the lanes disturb each other more than that
+  EXPECT_EQ(factor_of(1.3, shares), 1.3); // contention clearly above 1 is the model's own
   EXPECT_EQ(factor_of(1.02, "direct"), 1.02);
   const CostModel own = model_of(0.6, shares, 1024);
   EXPECT_NEAR((1 - factor_of(0.6, shares)) * communication_us(longer), 0.4 * communication_us(own), 1e-9);
@@ -343,7 +346,7 @@ TEST(MessageTimes, ASerialRunIsOfTheVariantThatIsTheFastestAtTheNearestMessage) 
     op.m = m;
     return at_length(models.back(), messages, op).serial->variant.text();
   };
-  EXPECT_EQ(serial_at(256), "direct"); // whose tile suited 512 rows
+  EXPECT_EQ(serial_at(256), "direct"); // without the tile, which suited 512 rows
   EXPECT_EQ(serial_at(1024), "direct");
   EXPECT_EQ(serial_at(4096), "nccl");
   EXPECT_EQ(serial_at(8192), "nccl");
@@ -351,7 +354,7 @@ TEST(MessageTimes, ASerialRunIsOfTheVariantThatIsTheFastestAtTheNearestMessage) 
 
 TEST(Transfer, WidensTheIntervalByTheDistance) {
   const Transfer twice = transferred(source_model(), shaped(1024, 2048));
-  // One doubling of n k, half a doubling of the aspect n / k measured as log2(2) / 2.
+  // n k doubles once. The aspect n / k halves, which counts as log2(2) / 2, half a doubling.
   EXPECT_DOUBLE_EQ(twice.model.variants.front().compute.curve.relative_interval, 0.02 + 1.5 * kComputeTransferSpread);
   EXPECT_DOUBLE_EQ(twice.model.variants.front().communication.curve.relative_interval,
                    0.03 + kCommunicationTransferSpread);
@@ -398,7 +401,7 @@ TEST(Transfer, RefusesWhatLiesTooFar) {
   }
 }
 
-/// 16 rows cut along n: 10 us + 0.5 us a column.
+/// A model of 16 rows, which are cut along n: 10 us + 0.5 us a column.
 CostModel column_model() {
   CostModel model = source_model();
   model.op = shaped(1024, 1024, 16);
@@ -408,7 +411,7 @@ CostModel column_model() {
 
 TEST(Transfer, OfColumnsIsTheModelItselfForAnotherNAndScalesWithK) {
   EXPECT_TRUE(transferred(column_model(), shaped(9999, 1024, 16)).is_same);
-  // k doubles: a column costs 1 us. 10 + 100 = 110, whatever n is.
+  // k doubles, so a column takes 1 us, whatever n is: 10 + 100 = 110.
   const Transfer deeper = transferred(column_model(), shaped(40000, 2048, 16));
   EXPECT_DOUBLE_EQ(compute_us(deeper.model, 100), 110);
   EXPECT_EQ(deeper.reason, "transferred from k=1024: a column has 2 x the FLOPs and 1 x the bytes");
@@ -479,8 +482,8 @@ TEST(LeaveOneShapeOut, FindsNoErrorWhereRowsCostTheirFlops) {
 
 TEST(LeaveOneShapeOut, ShowsAShapeThatCostsMoreThanItsFlops) {
   std::vector<CostModel> models{source_model(), transferred(source_model(), shaped(2048, 1024)).model};
-  // Every time of the second is 1.5 times what FLOPs say: the first is foretold 1.5 times too dear, the second by
-  // 1/1.5.
+  // The second shape takes 1.5 times what its FLOPs say. So the first is predicted 1.5 times too long, and the second
+  // 1.5 times too short.
   models[1].variants.front().compute.curve = scaled(models[1].variants.front().compute.curve, 1.5);
   const auto errors = testing::leave_one_shape_out(models);
   ASSERT_EQ(errors.size(), 4u);
