@@ -1,5 +1,5 @@
-// How long one program waits for a kept plan: each way to ask the same service in turn, so that what else the machine
-// does falls on all.
+// Measures how long one program waits for a kept plan. Asks the same service in each given way in turn, so that what
+// else the machine does slows all ways alike.
 //
 // Usage: client_asking STORE URL...     e.g. client_asking store.db http://127.0.0.1:8471 unix:/tmp/mc2.sock
 // Asks for the store's newest plan, which `mc2 serve --unix-socket /tmp/mc2.sock --store STORE` serves.

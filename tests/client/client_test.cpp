@@ -29,7 +29,7 @@ using support::FakeSocketService;
 using support::http_answer;
 using ::testing::HasSubstr;
 
-/// What both wires must do.
+/// Runs every test over both wires: TCP and a Unix socket.
 template <typename Service>
 class ClientOf : public ::testing::Test {};
 using Wires = ::testing::Types<FakeService, FakeSocketService>;
@@ -61,7 +61,7 @@ std::string chunked(const std::string& chunks) {
   return "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks;
 }
 
-/// Each must end in an error of one line, and none in a signal.
+/// Answers that must each end in an error of one line, never in a signal.
 std::vector<Bad> bad_answers() {
   const auto asked = examples::question();
   const std::string whole = examples::good_answer();
@@ -100,7 +100,7 @@ std::vector<Bad> bad_answers() {
       {"503", refused("503 Service Unavailable"), kUnavailable, "again later"},
       {"401", refused("401 Unauthorized"), ErrorCode::InvalidSpec, "MC2_SERVER_TOKEN"},
       {"403", http_answer("", "403 Forbidden"), ErrorCode::InvalidSpec, "MC2_SERVER_TOKEN"}};
-  // A chunk size that is none, or negative: what ends a process that listens with cpprestsdk.
+  // Chunk sizes that are negative or not numbers. They end a process that listens with cpprestsdk.
   for (const char* size : {"-1", "-2", "-3", "-80000000", "ffffffff", "zz", "", "7fffffff"})
     for (const char* before : {"", "5\r\nabcde\r\n"})
       all.push_back({"chunk size " + std::string(before).substr(0, 1) + "/" + size,
@@ -234,9 +234,9 @@ void expect_to_keep_documents_at(const std::string& url) {
   std::string in_capitals = digest.value();
   for (char& c : in_capitals) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   ASSERT_NE(in_capitals, digest.value());
-  EXPECT_EQ(client.find_plan(in_capitals).value().plan, plan); // as stores take them
+  EXPECT_EQ(client.find_plan(in_capitals).value().plan, plan); // stores take upper case, too
   EXPECT_EQ(client.find_plan(asked).value().plan, plan);
-  // A plan that was tuned with other options answers whoever asks with them.
+  // A plan that was tuned with other options answers a question with these options, and no other question.
   const auto of_few_blocks = examples::plan(asked, 256);
   auto few_blocks = asked;
   few_blocks.options = planner::default_options_on(asked.machine);
@@ -291,7 +291,7 @@ TEST(Client, ManyThreadsAskThroughOneSocketAndGetTheirOwnAnswers) {
 TEST(Client, AChildThatWasForkedOffHasConnectionsOfItsOwn) {
   const RunningService service;
   const Client client = client_of(service.socket_url());
-  ASSERT_TRUE(client.put_plan(examples::plan(examples::question())).ok()); // leaves a connection
+  ASSERT_TRUE(client.put_plan(examples::plan(examples::question())).ok()); // the child inherits its connection
   const pid_t child = ::fork();
   if (child == 0) {
     for (int turn = 0; turn < 100; ++turn)
@@ -326,12 +326,12 @@ TEST(Client, AChildOfAProcessThatHasAskedOverHttpIsRefusedAtOnce) {
 TEST(Client, AConnectionThatTheServiceHasEndedIsMadeAnew) {
   std::string answer = examples::good_answer(7);
   answer.erase(answer.find("Connection: close\r\n"), std::string_view("Connection: close\r\n").size());
-  FakeSocketService service([&](const std::string&) { return answer; }); // and closes without a word
+  FakeSocketService service([&](const std::string&) { return answer; }); // then closes unannounced
   const Client client = client_of(service.url());
   for (int turn = 0; turn < 20; ++turn) EXPECT_TRUE(client.find_plan(examples::question()).ok());
 }
 
-/// What MPI_Bcast does among threads.
+/// Does among threads what MPI_Bcast does among processes.
 class World {
  public:
   explicit World(int size) : barrier_(size) {}
@@ -371,7 +371,7 @@ TEST(FindPlanAsWorld, EightRanksGetOneAndTheSamePlanWhilePlansAreReplaced) {
       ranks.emplace_back([&, rank] {
         const Client own = client_of(service.url());
         for (int round = 0; round < kRounds; ++round) {
-          if (rank == 0 && round % 10 == 5) replaced_count.wait(replaced_count); // however fast the rounds are
+          if (rank == 0 && round % 10 == 5) replaced_count.wait(replaced_count); // however fast rounds are
           answers[static_cast<std::size_t>(rank)].push_back(find_plan_as_world(
               own, asked, rank, [&](const std::string& text) { return world.broadcast(rank, text); }));
         }
@@ -383,7 +383,7 @@ TEST(FindPlanAsWorld, EightRanksGetOneAndTheSamePlanWhilePlansAreReplaced) {
     const auto& first = answers[0][round];
     for (const auto& of_rank : answers) {
       const auto& answer = of_rank[round];
-      if (!answer) { // loudly: the epoch is no longer known, and rank 0 told or was told so
+      if (!answer) { // an error, not another plan: rank 0 got no answer, or its epoch is gone
         EXPECT_THAT(answer.error().code, ::testing::AnyOf(ErrorCode::Stale, kUnavailable)) << answer.error().text();
         continue;
       }

@@ -36,7 +36,7 @@ PlanSource local(std::int64_t short_rows = 512) {
           }};
 }
 
-/// Short waits, and none that a test would have to sit out.
+/// Short waits, and pauses that end in no test.
 ServiceOptions quick() {
   return {.patience = std::chrono::milliseconds(30),
           .refresh = std::chrono::hours(1),
@@ -130,7 +130,7 @@ void expect_fallback(const std::string& url, const std::string& why) {
   ASSERT_EQ(first.value().misses.size(), 1U);
   EXPECT_THAT(first.value().misses[0], HasSubstr("service: " + url + ": "));
   EXPECT_THAT(first.value().misses[0], HasSubstr(why));
-  // The breaker: nobody waits again, not for another question either.
+  // After a failure no question waits for the service again, not even a new one.
   for (const std::int64_t m : {1024, 2048, 4096})
     EXPECT_THAT(find_plan(sources, examples::question(m)).value().misses[0], HasSubstr("not waited for again within"));
 }
@@ -155,7 +155,7 @@ TEST(PlanService, GarbageErrorsAndForgedAnswersFallBack) {
   }
 }
 
-/// Asks until the source is `wanted`; false after many times.
+/// Asks until the source of an answer is `wanted`. Returns false after 4000 questions.
 bool comes_from(const PlanSource& source, const std::string& wanted) {
   for (int i = 0; i < 4000; ++i) {
     const auto found = source.find(examples::question());
@@ -213,16 +213,17 @@ TEST(PlanService, AnAnswerIsRefreshedInTheBackgroundAndKeptWhileTheServiceIsAway
   EXPECT_THAT(found.value().misses[0], HasSubstr("500"));
 }
 
-/// A service whose plan is of `epoch`, and that tells of changes once there is a later one than is asked for.
+/// A service whose plan has the epoch `epoch`. A question for changes waits until `epoch` is later than the epoch in
+/// the question.
 class ChangingService {
  public:
-  /// @param refusal  what is said to those who ask for changes instead
+  /// @param refusal  what is answered to a question for changes instead, unless it is empty
   explicit ChangingService(std::function<std::string(const std::string& request)> refusal = {})
       : refusal_(std::move(refusal)), service_([this](const std::string& request) { return answer(request); }) {}
 
   std::atomic<std::int64_t> epoch{5};
-  std::atomic<int> asked_count{0};   ///< for a plan
-  std::atomic<int> watched_count{0}; ///< for changes
+  std::atomic<int> asked_count{0};   ///< questions for a plan
+  std::atomic<int> watched_count{0}; ///< questions for changes
   [[nodiscard]] std::string url() const { return service_.url(); }
 
  private:
@@ -240,7 +241,7 @@ class ChangingService {
     if (epoch > told && told > 0) changes.changes.push_back(change(epoch));
     return support::http_answer(store::encode(changes));
   }
-  /// Of the operator for even epochs, else of another one.
+  /// A change of the question's operator for an even epoch, of another operator for an odd one.
   static store::Change change(std::int64_t epoch) {
     store::Change made{.revision = epoch,
                        .document = "plan",
@@ -253,7 +254,7 @@ class ChangingService {
   }
 
   std::function<std::string(const std::string&)> refusal_;
-  FakeService service_; ///< last: its threads use what stands above
+  FakeService service_; ///< last: its threads use the members above
 };
 
 ServiceOptions watching() {
@@ -270,7 +271,7 @@ TEST(PlanService, WhatChangesIsAskedForAtOnce) {
   service.epoch = 6;
   EXPECT_TRUE(comes_from(source, "epoch 6"));
   EXPECT_EQ(service.asked_count, 2);
-  service.epoch = 7; // of another operator
+  service.epoch = 7; // an odd epoch changes another operator
   for (int i = 0; i < 5000 && service.watched_count < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ(service.asked_count, 2);
   service.epoch = 8;
@@ -288,7 +289,7 @@ TEST(PlanService, TellsThatAnAnswerHasTakenAnothersPlace) {
   const PlanSource source = plan_service(client_of(service.url()), options);
   ASSERT_TRUE(source.find(examples::question()).ok());
   for (int i = 0; i < 20; ++i) {
-    ASSERT_TRUE(source.find(examples::question()).ok()); // the same, asked for anew
+    ASSERT_TRUE(source.find(examples::question()).ok()); // the same plan, asked for again
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
   }
   EXPECT_EQ(told_count, 0);
@@ -325,7 +326,7 @@ TEST(PlanService, AServiceThatCannotBeWatchedIsNotBesieged) {
         support::http_answer(R"({"code":"stale","detail":"always"})", "409 Conflict", "application/problem+json")}) {
     ChangingService service([&](const std::string&) { return said; });
     ServiceOptions options = watching();
-    options.retry = std::chrono::milliseconds(20); // which grows: 20, 40, ... and half of that at random
+    options.retry = std::chrono::milliseconds(20); // grows: 20, 40, ... ms, half of it random
     const PlanSource source = plan_service(client_of(service.url()), options);
     ASSERT_TRUE(source.find(examples::question()).ok());
     for (int i = 0; i < 5000 && service.watched_count < 1; ++i)
@@ -346,7 +347,7 @@ TEST_F(PlanSources, AnAnswerOutlivesTheProcessInTheStore) {
   {
     const PlanSource source = plan_service(client_of(service.url()), patient, &*shared_, now);
     ASSERT_TRUE(source.find(examples::question()).ok());
-  } // keeps what it has
+  } // the source keeps its answers in the store
   is_well = false;
   const PlanSource later = plan_service(client_of(service.url()), patient, &*shared_, now);
   const auto found = later.find(examples::question());
@@ -372,7 +373,7 @@ TEST_F(PlanSources, ATunedAnswerFromBeforeIsPreferredHoweverFarItsPredictionReac
     {
       const PlanSource source = plan_service(client_of(service.url()), patient, &*shared_, now);
       EXPECT_TRUE(source.find(examples::question()).ok());
-    } // keeps what it has
+    } // the source keeps its answers in the store
     is_well = false;
     const std::vector<PlanSource> places{plan_service(client_of(service.url()), patient, &*shared_, now), local()};
     return find_plan(places, examples::question()).value().source;

@@ -16,7 +16,7 @@ using planner::OpSpec;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-/// The published case.
+/// The operator of the published example.
 OpSpec op_of(std::int64_t m = 4096) {
   return {planner::OpKind::MatmulAllReduce, m, 8192, 3072, planner::DType::F16, 8};
 }
@@ -31,12 +31,12 @@ planner::Sample sample(planner::Component component, std::int64_t rows, std::int
   return one;
 }
 planner::Sample matmul(std::int64_t rows, int us) { return sample(planner::Component::Matmul, rows, 0, us); }
-/// Of whole blocks of the operator.
+/// A sample whose message is whole rows of the operator.
 planner::Sample collective(std::int64_t bytes, int us) {
   return sample(planner::Component::Collective, bytes / (8192 * 2), bytes, us);
 }
 
-/// What a store would hold, without one.
+/// What a store would hold; the tests need no store.
 struct Imported {
   std::vector<planner::Profile> profiles;
   std::vector<store::Measurement> cuts;
@@ -122,7 +122,7 @@ TEST(DeviceCosts, OfMeasuredCutsGiveTheBestOfThemUnlessTheQuestionWantsMore) {
   of_two.options = planner::default_options_on(costs.model.fingerprint);
   of_two.options->max_block_count = 2;
   EXPECT_LE(planned(costs, of_two).value().stored.plan.cut.block_rows.size(), 2U);
-  // Another m is planned by what the cuts teach.
+  // For another m the cuts only teach the model.
   const auto longer = device_costs("ascend-910b", op_of(8192), {}, imported.kept()).value();
   EXPECT_THAT(longer.notes, Contains(HasSubstr("2 measured cuts of m=4096")));
   EXPECT_FALSE(longer.refinement);
@@ -130,7 +130,7 @@ TEST(DeviceCosts, OfMeasuredCutsGiveTheBestOfThemUnlessTheQuestionWantsMore) {
 
 TEST(DeviceCosts, OfAnUncutRunThatContradictsItselfLearnNothing) {
   Imported imported;
-  imported.add_cut({{4096}}, 100); // and 1874 us of serial beside it
+  imported.add_cut({{4096}}, 100); // contradicts the serial time of 1874 us
   const auto published = device_costs("ascend-910b", op_of(), {}, {}).value();
   const auto costs = device_costs("ascend-910b", op_of(), {}, imported.kept()).value();
   EXPECT_EQ(costs.model, published.model);
@@ -178,7 +178,7 @@ TEST(TopologyCosts, OfAPublishedClusterByItsNameOrItsDocument) {
   EXPECT_EQ(store::topology_of("").error().code, ErrorCode::Malformed);
   const auto alone = topology_costs(named.value(), op_of(), {}).value();
   EXPECT_TRUE(planner::has_analytic_curve(alone));
-  // The matmul of a model that was measured for fewer ranks.
+  // The matmul comes from a given model, here one of another m.
   const auto measured = device_costs("ascend-910b", op_of(2048), {}, {}).value().model;
   const auto beside = topology_costs(named.value(), op_of(), measured).value();
   EXPECT_EQ(beside.variants[0].compute.curve, measured.variants[0].compute.curve);

@@ -18,14 +18,14 @@ using ::testing::Not;
 
 OpSpec op_of(std::int64_t m) { return mc2::testing::all_reduce_op(m, 1024, 1024, planner::DType::F32, 2); }
 
-/// 1 us for each 4 KiB of the link, a row of matmul as said.
+/// A model whose link takes 1 us for each 4 KiB and whose matmul takes `us_per_row`.
 CostModel model_of(std::int64_t m, double us_per_row) {
   const auto axis = planner::compute_axis(op_of(m));
   return mc2::testing::model_of(op_of(m), mc2::testing::affine(axis, 10, us_per_row),
                                 mc2::testing::affine(planner::CurveAxis::Bytes, 20, 1.0 / 4096));
 }
 
-/// Models as a store finds them: the nearest one; by columns that of the same m alone.
+/// Finds models as a store does: the nearest one, but for a question cut by columns only one of the same m.
 struct Models {
   std::map<std::int64_t, CostModel> by_m;
 
@@ -49,7 +49,7 @@ PlanQuestion question(std::int64_t last_m) { return {.op = op_of(last_m), .machi
 TEST(FindRanges, TakeEachMByTheModelThatAnswersForItAlone) {
   Models models;
   models.add(1024, 1);
-  models.add(2048, 0.2); // another matmul of the library
+  models.add(2048, 0.2); // the library takes another matmul from there on
   const PlanRanges ranges = find_ranges(models.finder(), question(3000), 100).value();
   ASSERT_TRUE(ranges.validate());
   EXPECT_EQ(ranges.planned_count, 2901);
@@ -77,7 +77,7 @@ TEST(FindRanges, PlanMThatAreCutByColumnsOneByOne) {
     PlanQuestion asked = question(m);
     EXPECT_EQ(planner::plan_at(ranges, m).value().cut, plan_with(models.find(asked).value(), asked).value().cut);
   }
-  ASSERT_EQ(ranges.gaps.size(), 2U); // 1, and 4 to 63
+  ASSERT_EQ(ranges.gaps.size(), 2U); // m = 1, and m from 4 to 63
   EXPECT_EQ(ranges.gaps[1].first_m, 4);
   EXPECT_EQ(ranges.gaps[1].last_m, 63);
   EXPECT_THAT(ranges.gaps[1].reason, HasSubstr("each needs a profile of its own"));
@@ -97,7 +97,7 @@ TEST(FindRanges, AreLessSureAsLaterRunsSay) {
   EXPECT_LT(wide.ranges[0].benefit_interval->low, sure.ranges[0].benefit_interval->low - 0.1);
 }
 
-// Lanes that were each off by 80 %, and whole runs by 5.
+// Each lane was off by 80 %, but whole runs by 5 % only, and the narrower spread holds.
 TEST(FindRanges, ATimeIsAsSureAsEarlierRunsWere) {
   Models models;
   models.add(1024, 1);
@@ -109,7 +109,7 @@ TEST(FindRanges, ATimeIsAsSureAsEarlierRunsWere) {
   };
   EXPECT_LT(width(plan_with(found, asked).value()), 0.3);
   EXPECT_GE(width(plan_with(found, asked).value()), 0.1);
-  found.spread.makespan = 2; // worse than the lanes tell
+  found.spread.makespan = 2; // wider than the lanes' spread, which then holds
   EXPECT_GT(width(plan_with(found, asked).value()), 1);
 }
 
@@ -196,7 +196,7 @@ TEST(FindRanges, TakeMessagesOfEachLengthAsThatMAlone) {
     const auto plan = planner::plan_at(ranges, m).value();
     const double us = plan.overlaps() ? predict_with(found, question(m), plan.cut).value().makespan.us
                                       : predict_uncut_with(found, plan.op, plan.variant).value().makespan.us;
-    const double alike = m == 1024 ? 0 : 0.02; // neighbours' messages take nearly as long
+    const double alike = m == 1024 ? 0 : 0.02; // messages of neighbouring m take nearly as long
     ASSERT_LE(us, own.makespan.us * (1 + planner::kRangeTolerance + alike) * (1 + 1e-9))
         << m << ": " << plan.cut.text();
   }

@@ -23,7 +23,7 @@ OpSpec op_of(std::int64_t m, std::int64_t n = 1024, std::int64_t k = 1024) {
   return mc2::testing::all_reduce_op(m, n, k, planner::DType::F32, 2);
 }
 
-/// 1 us a row of matmul, 1 us for each 4 KiB of the link.
+/// A model whose matmul takes 1 us a row and whose link takes 1 us for each 4 KiB.
 CostModel model_of(const OpSpec& op) {
   return mc2::testing::model_of(op, mc2::testing::affine(planner::CurveAxis::Rows, 10, 1),
                                 mc2::testing::affine(planner::CurveAxis::Bytes, 20, 1.0 / 4096));
@@ -31,7 +31,7 @@ CostModel model_of(const OpSpec& op) {
 
 PlanQuestion question(const OpSpec& op = op_of(1024)) { return {.op = op, .machine = model_of(op).fingerprint}; }
 
-/// What a store would hold, without one.
+/// What a store would hold; the tests need no store.
 struct Shelf {
   std::vector<store::StoredPlan> plans;
   std::vector<CostModel> models;
@@ -96,7 +96,7 @@ TEST(FindPlan, PassesOverWhatCannotBeReadAndSaysSo) {
     ASSERT_TRUE(found.ok());
     EXPECT_TRUE(found.value().passed_over_damage);
     EXPECT_THAT(found.value().misses, ElementsAre("broken: x: says no"));
-    // Where nothing else answers, it outweighs what merely holds nothing.
+    // Where nothing answers, damage is the error that is told, rather than that nothing was found.
     const std::vector<PlanSource> none{failing(damage), failing(ErrorCode::NotFound)};
     EXPECT_EQ(find_plan(none, question()).error().code, damage);
   }
@@ -136,7 +136,7 @@ TEST(FindPlan, WhatWasTunedComesBeforeWhatAModelSays) {
   EXPECT_EQ(tuned.origin, Origin::Kept);
   EXPECT_EQ(tuned.stored.plan.cut.text(), "320 + 704");
   EXPECT_EQ(tuned.stored.created_at, "2026-01-02T03:04:05Z");
-  // Of another m nothing was tuned, but the model is good for it.
+  // For another m nothing was tuned, but the model answers for it.
   EXPECT_EQ(find_plan(shelf.sources(), question(op_of(2048))).value().origin, Origin::Model);
 }
 
@@ -252,9 +252,9 @@ TEST(FindModel, IsAsSureAsTheMachinesEarlierPredictionsWere) {
   unsteady.record.ratios.assign(50, {1.5, 1.001, 1.001, serial_us});
   EXPECT_LT(width(steady, question()), 0.1);
   EXPECT_GT(width(unsteady, question()), 0.3);
-  steady.record.ratios.assign(50, {1.5, 1.001, 1.001, serial_us / 10}); // runs so short tell nothing
+  steady.record.ratios.assign(50, {1.5, 1.001, 1.001, serial_us / 10}); // such short runs tell nothing of longer ones
   EXPECT_LT(width(steady, question()), 0.15);
-  // What is timed now needs no record of how the speed has changed.
+  // An uncut time that is measured now needs no record of how the speed has changed.
   PlanQuestion now = question();
   now.time_uncut = [](const CostModel& model) -> Result<std::vector<planner::UncutTimes>> {
     return std::vector<planner::UncutTimes>{{model.variants.front().variant.text(), 2000, 1000, 0.01, 0.01}};
@@ -276,7 +276,7 @@ TEST(FindModel, IsAsFastAsTheOperatorsLaterRuns) {
   EXPECT_EQ(before.makespan.reason.find("by its last"), std::string::npos);
   shelf.record.runs.assign(1, {op_of(1024), before.variant, 8 * before.compute_us, before.communication_us});
   const planner::Plan after = plan_of();
-  EXPECT_NEAR(after.compute_us, 4 * before.compute_us, 1e-6); // 8 to the power of 2/3
+  EXPECT_NEAR(after.compute_us, 4 * before.compute_us, 1e-6); // 8^(2/3): the run weighs 1, the profile 1/2
   EXPECT_NEAR(after.communication_us, before.communication_us, 1e-6);
   EXPECT_NE(after.makespan.reason.find("by its last run: compute 4.00x, communication 1.00x the profiled time"),
             std::string::npos)
@@ -289,7 +289,7 @@ TEST(FindModel, SaysWhatAKeptPlanLosesSinceItsOperatorChangedItsSpeed) {
   const ModelPlaces places{.given = {}, .kept = shelf.kept()};
   const planner::Plan kept = plan_with(find_model(places, question()).value(), question()).value();
   ASSERT_TRUE(kept.is_cut());
-  EXPECT_FALSE(staleness_of(shelf.kept(), kept)); // nothing ran
+  EXPECT_FALSE(staleness_of(shelf.kept(), kept)); // nothing has run yet
   shelf.record.runs.assign(1, {kept.op, kept.variant, kept.compute_us, kept.communication_us});
   EXPECT_FALSE(staleness_of(shelf.kept(), kept));
   shelf.record.runs.assign(4, {kept.op, kept.variant, kept.compute_us, 12 * kept.communication_us});

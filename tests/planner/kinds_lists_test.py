@@ -1,6 +1,6 @@
 """Checks that every list of operator kinds in another language says what the table says (planner/src/kinds.cpp).
 
- kinds_lists_test.py PRINT_KINDS            checks the lists
+    kinds_lists_test.py PRINT_KINDS            checks the lists
     kinds_lists_test.py PRINT_KINDS --write    rewrites the lists of mc2.h and of the schema
 """
 

@@ -18,8 +18,7 @@ TEST(Pipeline, OneBlockIsTheSum) {
 }
 
 TEST(Pipeline, EqualBlocksHideTheShorterLane) {
-  // 3 blocks take 10 us on the first lane and 20 us on the second. The second lane starts at 10 and never waits: 10 + 3
-  // * 20.
+  // 3 blocks take 10 us, then 20 us on the second lane, which starts at 10 and never waits: 10 + 3 * 20.
   const std::vector<double> first(3, 10.0), second(3, 20.0);
   EXPECT_DOUBLE_EQ(simulate(first, second, {}).makespan_us, 70.0);
 }

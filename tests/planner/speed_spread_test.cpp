@@ -45,7 +45,7 @@ TEST(SpeedSpread, ATimeThatIsTooLongCountsAsOneThatIsTooShort) {
   EXPECT_DOUBLE_EQ(speed_spread(slow).compute, speed_spread(fast).compute);
 }
 
-/// The share of times, in per cent, that the spread covers which the hundred times before them tell.
+/// The share, in per cent, of times that lie within the spread learned from the hundred times before.
 template <typename Draw>
 double coverage(int count, const Draw& draw) {
   std::deque<SpeedRatio> newest_first;

@@ -18,9 +18,9 @@ TEST(WaveGroups, PicksTheGroupingThatItsOwnPredictorLikesBest) {
   // 4 waves of 128 rows take 100 us each. The link takes 60 us and 1/2 us a row of 4 KiB. A power of two of waves is
   // priced exactly: 1 wave 124 us, 2 waves 188 us, 4 waves 316 us; 3 waves, about 252 us, are interpolated in
   // bandwidth. Each group's message starts when its matmul and the message before have ended. The messages end at:
-  //  {1, 3}: 100 + 124 = 224, max(400, 224) + 252 = 652. {2, 2}: 200 + 188 = 388, max(400, 388) + 188 = 588.
-  //  {3, 1}: 300 + 252 = 552, 552 + 124 = 676. {2, 1, 1}: 388, 512, 636. {1, 1, 2}: 224, 348, 588, the same as {2, 2}.
-  //  {1, 2, 1}: 224, max(300, 224) + 188 = 488, max(400, 488) + 124 = 612. {1, 1, 1, 1}: 224, 348, 472, 596.
+  // {1, 3}: 100 + 124 = 224, max(400, 224) + 252 = 652. {2, 2}: 200 + 188 = 388, max(400, 388) + 188 = 588.
+  // {3, 1}: 300 + 252 = 552, 552 + 124 = 676. {2, 1, 1}: 388, 512, 636. {1, 1, 2}: 224, 348, 588, the same as {2, 2}.
+  // {1, 2, 1}: 224, max(300, 224) + 188 = 488, max(400, 488) + 124 = 612. {1, 1, 1, 1}: 224, 348, 472, 596.
   const CostModel model = testing::model_of(testing::all_reduce_op(512, 1024, 32, DType::F32, 2),
                                             testing::affine(CurveAxis::Rows, 0, 100.0 / 128),
                                             testing::affine(CurveAxis::Bytes, 60, 0.5 / 4096));

@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What a test needs of a decoder, whichever value it makes.
+/// What a test needs of a decoder, whatever value it makes: that value's encoding, or the error.
 using Verdict = Result<std::string>;
 
 template <typename T>
@@ -159,7 +159,7 @@ TEST(Codec, SignedZeroAndExtremeDoublesSurvive) {
   planner::Plan plan = examples::plan();
   plan.timeline.overlap_us = -0.0;
   plan.makespan.low_us = std::numeric_limits<double>::denorm_min();
-  plan.recipe.front().value = std::numeric_limits<double>::max(); // a time of that length is refused
+  plan.recipe.front().value = std::numeric_limits<double>::max(); // a recipe's value may be so large, a time may not
   plan.makespan.high_us = 100.1;
   const auto decoded = decode_plan(encode(plan));
   ASSERT_TRUE(decoded.ok());
@@ -233,7 +233,7 @@ TEST(Codec, NewerVersionIsReportedBeforeItsUnknownKeys) {
   expect_plan_refused("{\"schema\":\"mc2.plan/2\",\"future\":1}", ErrorCode::NewerVersion, "schema", "newer");
 }
 
-/// 16 rows, cut along n.
+/// A plan for 16 rows, which are cut along n.
 planner::Plan column_plan() {
   planner::Plan plan = examples::plan();
   plan.op.m = 16;
@@ -352,7 +352,7 @@ TEST(Codec, CurvesThatCannotBeAreInvalid) {
 TEST(Codec, ValuesOutsideTheirRangeAreInvalid) {
   expect_plan_refused(plan_with("/op/m", 0), ErrorCode::InvalidSpec, "op.m", "legal: 1 to 1000000000");
   expect_plan_refused(plan_with("/op/world_size", 1), ErrorCode::InvalidSpec, "op.world_size", "legal: 2 to 65536");
-  // 128 + 896 = 1024 rows in the example; 128 + 895 = 1023.
+  // The example has blocks of 128 + 896 = 1024 rows; 128 + 895 are 1023.
   expect_plan_refused(plan_with("/cut/block_rows/1", 895), ErrorCode::InvalidSpec, "cut.block_rows",
                       "blocks sum to 1023; must sum to the 1024 rows");
   json request = json::parse(encode(examples::request()));
@@ -417,7 +417,7 @@ TEST(Codec, SamplesThatCannotBeAreRefused) {
 }
 
 TEST(Codec, SamplesThatContradictTheirOperatorAreInvalid) {
-  const json good = json::parse(encode(examples::profile())); // 256 rows of 512 columns: 2048 B each
+  const json good = json::parse(encode(examples::profile())); // blocks of 256 rows, of 2048 B each
   const std::pair<const char*, json> changes[]{{"/samples/1/message_bytes", 524288 / 4},
                                                {"/samples/1/message_bytes", 524288 + 2048},
                                                {"/samples/1/message_bytes", 0},
@@ -435,7 +435,7 @@ TEST(Codec, SamplesThatContradictTheirOperatorAreInvalid) {
   matmul["samples"][0]["component"] = "matmul";
   expect_refused(reencoded(decode_profile(matmul.dump())), ErrorCode::InvalidSpec, "samples[0].message_bytes",
                  "must be 0 of a matmul");
-  json whole = good; // a log's messages are of no block: the rows that fit, at least one
+  json whole = good; // a log's message is not of whole rows: as many rows as fit, at least one
   whole["samples"][0]["message_bytes"] = 524288 + 2047;
   whole["samples"][1]["message_bytes"] = 4, whole["samples"][1]["block_rows"] = 1;
   whole["fingerprint"]["ranks"] = "2";
@@ -445,7 +445,7 @@ TEST(Codec, SamplesThatContradictTheirOperatorAreInvalid) {
 TEST(Codec, RangesThatCannotBeAreInvalid) {
   const json good = json::parse(encode(examples::plan_ranges()));
   const std::tuple<const char*, json, const char*> changes[]{
-      {"/ranges/1/rule/min_odd_length", 257, "ranges[1].rule.min_odd_length"}, // from m = 256 on
+      {"/ranges/1/rule/min_odd_length", 257, "ranges[1].rule.min_odd_length"}, // the range begins at m = 256
       {"/ranges/1/least_benefit", 0.5, "ranges[1].least_benefit"},
       {"/ranges/1/most_benefit", 1.5, "ranges[1].most_benefit"},
       {"/ranges/2/benefit_interval/low", 0.5, "ranges[2].benefit_interval.low"},
@@ -461,7 +461,7 @@ TEST(Codec, RangesThatCannotBeAreInvalid) {
   json without = good;
   without["ranges"].erase(1);
   expect_refused(reencoded(decode_plan_ranges(without.dump())), ErrorCode::InvalidSpec, "ranges",
-                 "have 2287 m and gaps 64 of the 4096 from 1 to 4096"); // 65..255 and 2001..4096
+                 "have 2287 m and gaps 64 of the 4096 from 1 to 4096"); // 65 to 255 and 2001 to 4096
 }
 
 TEST(Codec, MeasurementsThatCannotBeAreInvalid) {
@@ -469,7 +469,7 @@ TEST(Codec, MeasurementsThatCannotBeAreInvalid) {
   const std::pair<const char*, json> changes[]{
       {"fused_us", -1},    {"fused_us", 0},          {"serial_us", 1e300},      {"serial_us", 1e-300},
       {"compute_us", -1},  {"communication_us", -1}, {"predicted_us", -1},      {"predicted_us", 1e-320},
-      {"benefit", 7},      {"benefit", 0.1}, // of 0.2 to 0.3
+      {"benefit", 7},      {"benefit", 0.1}, // outside the interval 0.2 to 0.3
       {"benefit", -1e300}, {"benefit_low", 0.4},     {"benefit_low", -1e300},   {"benefit_high", 8},
       {"pair_count", 0},   {"relative_error", 1},    {"compute_blocks_us", -1}, {"communication_blocks_us", 1e12}};
   for (const auto& [key, value] : changes) {
@@ -477,7 +477,7 @@ TEST(Codec, MeasurementsThatCannotBeAreInvalid) {
     document[key] = value;
     expect_refused(reencoded(decode_measurement(document.dump())), ErrorCode::InvalidSpec, key, "");
   }
-  json wide = json::parse(encode(good)); // of runs that vary much, as earlier versions kept it
+  json wide = json::parse(encode(good)); // runs that vary much, as earlier versions kept them
   wide["benefit_low"] = -1.2, wide["benefit_high"] = 1.7;
   EXPECT_TRUE(decode_measurement(wide.dump())) << decode_measurement(wide.dump()).error().text();
 }

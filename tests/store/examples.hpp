@@ -32,7 +32,7 @@ inline planner::Fingerprint fingerprint(const std::string& cpu_model = "Example 
 
 inline planner::Variant variant() { return {"direct", {{"chunk_rows", "64"}}}; }
 
-/// Every schedule, a rule of each kind, and m that have none.
+/// Ranges with every schedule and a rule of each kind, and with m that have no plan.
 inline planner::PlanRanges plan_ranges() {
   using planner::Schedule;
   planner::PlanRanges ranges;
@@ -138,7 +138,7 @@ inline planner::CostModel varied_model() {
   return varied;
 }
 
-/// Of op(), or another operator of two ranks and the same number of rows or columns and more.
+/// A sample of op(), or of another operator on two ranks that has at least as many rows or columns.
 inline planner::Sample sample(int round = 0, const planner::OpSpec& of = op()) {
   planner::Sample sample;
   sample.component = planner::Component::Collective;
@@ -146,7 +146,7 @@ inline planner::Sample sample(int round = 0, const planner::OpSpec& of = op()) {
   sample.variant = "direct";
   sample.block_rows = 256;
   sample.block_count = 4;
-  sample.message_bytes = 256 * planner::traits_of(of.kind).message_bytes_per_unit(of); // 524288 of op()
+  sample.message_bytes = 256 * planner::traits_of(of.kind).message_bytes_per_unit(of); // 524288 for op()
   sample.time = std::chrono::nanoseconds(123456789);
   sample.slowest_rank = 1;
   sample.round = round;

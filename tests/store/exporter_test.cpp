@@ -105,7 +105,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 TEST(Exporter, EditedTilingsAreReadByValueAndTheirChangesNamed) {
-  // 128 + 2 x 448 of 1024 rows becomes 256 + 2 x 384.
+  // The edits turn 128 + 2 x 448 of 1024 rows into 256 + 2 x 384.
   for (const char* format : {"ascendc", "ascendc-lib"}) {
     const std::string text = written(format, {short_first()});
     std::string edited = replaced(text, "tailM(tiling, 448", "tailM(tiling, 384");
@@ -115,9 +115,9 @@ TEST(Exporter, EditedTilingsAreReadByValueAndTheirChangesNamed) {
     ASSERT_TRUE(plan) << plan.error().text();
     EXPECT_THAT(plan.value().cut.block_rows, ElementsAre(256, 384, 384)) << format;
     EXPECT_THAT(plan.value().reason, HasSubstr("tailM is 384 where the plan in the file has 448"));
-    EXPECT_EQ(plan.value().makespan.us, 0); // what was predicted was of other blocks
+    EXPECT_EQ(plan.value().makespan.us, 0); // the prediction was for other blocks
     EXPECT_EQ(plan.value().fingerprint, short_first().plan.fingerprint);
-    // Another layout changes nothing.
+    // An added comment changes nothing.
     EXPECT_EQ(read_tiling(format, "// mine\n" + text).value(), short_first().plan);
   }
   const std::string text = written("ascendc", {short_first()});
@@ -147,7 +147,7 @@ TEST(Exporter, EditedTablesAreReadByValueAndTheirChangesNamed) {
     const planner::Plan& plan = back.value()[0].plan;
     EXPECT_EQ(plan.cut.block_rows.size(), 2U) << plan.cut.text();
     EXPECT_THAT(plan.reason, HasSubstr("where its plan has 128 + 2 x 448")) << format;
-    EXPECT_EQ(plan.makespan.us, 0); // what was predicted was of other blocks
+    EXPECT_EQ(plan.makespan.us, 0); // the prediction was for other blocks
     EXPECT_EQ(plan.fingerprint, short_first().plan.fingerprint);
     EXPECT_EQ(encode(back.value()[1].plan), encode(plan_of({1024, 1024}, 2048))) << format;
     EXPECT_EQ(back.value()[1].neighbour_loss, 0.25) << format;
@@ -184,7 +184,7 @@ TEST(Exporter, TablesHaveWhatWasMeasuredApartFromWhatWasPredicted) {
       HasSubstr(",provenance,measured_us,measured_serial_us,measured_benefit,measured_benefit_low,"
                 "measured_benefit_high,neighbour_loss,experts_per_rank,epilogue,imbalance,experts,top_k,document\n"));
   EXPECT_THAT(csv, HasSubstr(",91.5,121.5,0.25,0.125,0.375,,"));
-  EXPECT_THAT(csv, HasSubstr(",interpolated,,,,,,,")); // no race measured the other
+  EXPECT_THAT(csv, HasSubstr(",interpolated,,,,,,,")); // the other plan ran in no race
   EXPECT_THAT(written("markdown", {raced}), HasSubstr("| 91.5 | 121.5 | 0.25 | 0.125 | 0.375 |"));
   const std::string table = written("m-table", {raced, other});
   EXPECT_THAT(table, HasSubstr("\"measured_benefit_low\": 0.125"));
@@ -210,7 +210,7 @@ TEST(Exporter, UncutRowsAreReadByValue) {
   EXPECT_TRUE(table->read(head + R"("512": {"blocks": [{"rows": 512, "count": 1}]}}})"));
   EXPECT_FALSE(table->read(head + R"("1024": {"blocks": [{"rows": 512, "count": 1}]}}})"));
   EXPECT_THAT(table->read(R"({"schema": "mc2.plan_table/2", "plans": {}})").error().text(), HasSubstr("plan_table/2"));
-  // An uncut row whose m was edited, and no other column.
+  // Only the m of an uncut row was edited.
   std::string text = written("csv", {uncut});
   text.replace(text.find(",1024,"), 6, ",1025,");
   EXPECT_THAT(csv->read(text).value()[0].plan.reason, HasSubstr("m is 1025 where its plan has 1024"));
@@ -263,7 +263,7 @@ TEST(Exporter, TilingsWrittenByHandAreReadByValue) {
   EXPECT_EQ(plan.value().op,
             (planner::OpSpec{planner::OpKind::AllGatherMatmul, 4096, 8192, 3072, planner::DType::F16, 8}));
   EXPECT_THAT(plan.value().cut.block_rows, ElementsAre(448, 64));
-  // The sample of MatmulReduceScatter counts rows of all ranks in tailM, the library those of one.
+  // In tailM, the sample code of MatmulReduceScatter counts the rows of all ranks, the library those of one rank.
   const std::string scatter =
       "// matmul_reduce_scatter\n tiling.set_rankDim(8); tiling.set_rankM(4096); tiling.set_rankN(8192);\n"
       "tiling.set_rankK(3072); tiling.set_dataType(11); tiling.set_tileCnt(3); tiling.set_tailCnt(1); "
@@ -288,7 +288,7 @@ TEST(Exporter, TilingsRefuseWhatTheyCannotExpress) {
   EXPECT_THAT(exporter->write(std::vector{normed}, {}).error().message, HasSubstr("no field for a norm"));
   ExportItem columns{plan_of({1024}), {}};
   columns.plan.op.kind = planner::OpKind::MatmulAllReduce;
-  columns.plan.op.m = 4; // few rows are cut along n
+  columns.plan.op.m = 4; // so few rows are cut along n
   columns.plan.cut.block_rows = {columns.plan.op.n};
   EXPECT_THAT(exporter->write(std::vector{columns}, {}).error().message, HasSubstr("cuts columns"));
 }
@@ -303,7 +303,7 @@ TEST(Exporter, CommentsCannotBreakOutOfTheSnippet) {
   EXPECT_THAT(text, HasSubstr("line break"));
 }
 
-/// As of logs that were imported: who exchanges its blocks is not known.
+/// A plan from imported logs, which do not tell what exchanges its blocks.
 ExportItem of_imported_logs() {
   ExportItem item = short_first();
   item.plan.fingerprint.fields = {{"backend", "imported"}};
@@ -386,7 +386,7 @@ TEST(Exporter, WhatNcclHasNoKernelsOfIsRefused) {
 }
 
 TEST(Exporter, TunersHaveOneRuleForAMessage) {
-  // Blocks of 128 and 448 rows, and of 448 alone: two messages, whatever the plans' m.
+  // The plans have blocks of 128 and 448 rows, and of 448 rows. These are two messages, whatever the plans' m.
   std::vector<ExportItem> items{short_first(), {plan_of({448, 448}, 896), {}}};
   for (ExportItem& item : items) item.plan.fingerprint.fields = {{"backend", "imported"}};
   const std::string text = written("nccl-tuner", items, {"ring", "simple", 4});
@@ -412,7 +412,7 @@ TEST(Exporter, HcclCountsARanksInputOfAnAllGather) {
   const auto config = nlohmann::json::parse(written("hccl-tuner", {item}, {"aicpu:sole:nhr", ""}));
   EXPECT_EQ(config["version"], 1);
   const auto& rule = config["op_types"]["allgather"]["rules"][0];
-  // 128 rows of one rank's A, not of all ranks'.
+  // The message is 128 rows of one rank's A, not of all ranks'.
   EXPECT_EQ(rule["match"]["max_bytes"], 128 * op.k * planner::size_bytes(op.dtype));
   EXPECT_EQ(rule["engine"], "aicpu");
   EXPECT_EQ(rule["cost"], 0.0);
@@ -429,7 +429,7 @@ TEST(Exporter, EightBitFloatsAreRefusedWhereHcclHasNone) {
     EXPECT_EQ(find_exporter(format).value()->write(std::span(&item, 1), {}).error().field, "dtype") << format;
   const ExportOptions options{"aicpu:sole:nhr", ""};
   const auto* hccl = find_exporter("hccl-tuner").value();
-  EXPECT_TRUE(hccl->write(std::span(&item, 1), options)); // its products are bf16
+  EXPECT_TRUE(hccl->write(std::span(&item, 1), options)); // the products that it sends are bf16
   item.plan.op.kind = planner::OpKind::AllGatherMatmul;
   EXPECT_EQ(hccl->write(std::span(&item, 1), options).error().field, "dtype");
 }

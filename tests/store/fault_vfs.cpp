@@ -13,10 +13,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-FaultyDisk* disk = nullptr; ///< the one that exists
+FaultyDisk* disk = nullptr; ///< the only one, while it exists
 sqlite3_vfs* real_vfs = nullptr;
 
-/// SQLite reserves szOsFile bytes for a file: this, and the real one behind it.
+/// A file of this VFS. SQLite reserves szOsFile bytes for it: this struct, and behind it the real file.
 struct FaultyFile {
   sqlite3_file base;
   const char* path; ///< SQLite keeps it as long as the file is open; null for temporary files
@@ -25,7 +25,7 @@ struct FaultyFile {
 
 FaultyFile& of(sqlite3_file* file) { return *reinterpret_cast<FaultyFile*>(file); }
 
-/// What SQLite is told: its own code for the failing operation, or that there is no room.
+/// The code that SQLite gets: the one for the failing operation, or that there is no room.
 int code_of(Fault fault, int io_code, bool needs_room = false) {
   if (fault == Fault::None) return SQLITE_OK;
   return fault == Fault::DiskFull && needs_room ? SQLITE_FULL : io_code;
@@ -71,7 +71,7 @@ int control(sqlite3_file* file, int what, void* value) {
 int sector_size(sqlite3_file* file) { return of(file).real->pMethods->xSectorSize(of(file).real); }
 int characteristics(sqlite3_file* file) { return of(file).real->pMethods->xDeviceCharacteristics(of(file).real); }
 
-/// Version 1: no shared memory and no mapped reads, which would pass this by.
+/// Version 1 has no shared memory and no mapped reads, which would bypass this VFS.
 constexpr sqlite3_io_methods kMethods{.iVersion = 1,
                                       .xClose = close_file,
                                       .xRead = read_file,

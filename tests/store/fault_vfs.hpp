@@ -9,13 +9,13 @@
 
 struct sqlite3_vfs;
 
-/// A file system for SQLite that fails on demand, and one that a power cut leaves as disks may leave it.
+/// A file system for SQLite that fails on demand, and that loses in a power cut what a real disk may lose.
 namespace mc2::store::faults {
 
 enum class Fault : std::uint8_t {
   None,
   IoError,  ///< the operation fails
-  DiskFull, ///< a write fails for lack of room; other operations fail as above
+  DiskFull, ///< a write fails for lack of room; other operations fail as with IoError
   PowerCut, ///< this and every later operation fails; settle() then loses what was not flushed
 };
 
@@ -24,11 +24,12 @@ enum class Fault : std::uint8_t {
 struct Injection {
   Fault fault = Fault::None;
   std::int64_t at = -1;
-  bool is_lasting = false; ///< later ones fail, too
-  unsigned seed = 0;       ///< of what a power cut loses
+  bool is_lasting = false; ///< later operations fail, too
+  unsigned seed = 0;       ///< chooses what a power cut loses
 };
 
-/// While one exists, SQLite opens files through it unless told otherwise. One at a time, one thread.
+/// While it exists, SQLite opens files through it unless told otherwise. Only one may exist at a time, and only one
+/// thread may use it.
 class FaultyDisk {
  public:
   explicit FaultyDisk(const Injection& injection);
@@ -37,11 +38,11 @@ class FaultyDisk {
   FaultyDisk& operator=(const FaultyDisk&) = delete;
 
   [[nodiscard]] std::int64_t operation_count() const noexcept { return operation_count_; }
-  /// After a power cut, once every file is closed: each write since its file was last flushed is there, or lost, or
-  /// there in part; files whose creation or removal was not flushed may be there or not.
+  /// Call it after a power cut, once every file is closed. Each write since its file was last flushed is then there,
+  /// lost, or there in part. A file whose creation or removal was not flushed may be there or not.
   void settle();
 
-  /// What the next operation shall do.
+  /// Counts one operation and says how it shall fail.
   [[nodiscard]] Fault next() noexcept;
   void opened(const std::filesystem::path& path, bool was_there);
   void written(const std::string& path, std::int64_t offset, std::string bytes);
@@ -55,10 +56,10 @@ class FaultyDisk {
     std::string bytes;
     bool is_truncation = false;
   };
-  /// A file as it is on the disk for sure, and what was done to it since.
+  /// A file as the disk surely has it, and what was done to it since.
   struct File {
     std::string flushed;
-    bool is_flushed = false; ///< its being there is
+    bool is_flushed = false; ///< its creation is flushed
     bool is_removed = false;
     std::vector<Change> changes;
   };

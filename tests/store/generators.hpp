@@ -24,7 +24,7 @@ inline double any_double() {
 
 inline double positive_double() { return std::fabs(any_double()); }
 
-/// A time that may be kept, by its bits.
+/// A legal time with any bits.
 inline double any_time() { return std::fmin(positive_double(), planner::kMaxTimeUs); }
 
 /// Valid UTF-8 with everything that JSON escapes and a document may hold.
@@ -102,7 +102,7 @@ inline planner::Cut any_cut(std::int64_t length) {
 
 inline planner::Variant any_variant() { return {any_text() + "v", any_texts()}; }
 
-/// One after the other, with gaps.
+/// Spans that follow one another with gaps between them.
 inline std::vector<planner::Span> any_spans(std::size_t count) {
   std::vector<double> ends(2 * count);
   for (double& end : ends) end = any_time();
@@ -112,7 +112,7 @@ inline std::vector<planner::Span> any_spans(std::size_t count) {
   return spans;
 }
 
-/// Of blocks that pass from one lane to the other, all of them when the first lane is done.
+/// A timeline in which the second lane starts its first block when the first lane has done all of them.
 inline planner::Timeline any_timeline(std::size_t count) {
   planner::Timeline timeline{any_spans(count), any_spans(count), 0, any_time()};
   for (planner::Span& span : timeline.first) span = {span.start_us / 2, span.end_us / 2};
@@ -155,8 +155,7 @@ inline planner::Plan any_plan() {
   return plan;
 }
 
-/// As odd as positive_double(), but a whole operator of as many rows or bytes as any_op() has takes no longer than a
-/// plan may.
+/// As odd as positive_double(), but so short that a whole operator of any_op()'s size takes no longer than a plan may.
 inline double positive_time() { return std::fmin(positive_double(), 0.1); }
 
 inline planner::CostCurve::Shape any_segments() {
@@ -167,7 +166,7 @@ inline planner::CostCurve::Shape any_segments() {
     curve.pieces.push_back({0, 0, curve.pieces.back().q0 * (1 + *rc::gen::inRange(0, 9) / 7.0)});
   }
   curve.pieces.back().q1 = positive_time();
-  curve.pieces.back().q2 = std::fmin(positive_double(), 1e-12); // of a message of some TB
+  curve.pieces.back().q2 = std::fmin(positive_double(), 1e-12); // a message may have some TB
   return curve;
 }
 
@@ -210,7 +209,7 @@ inline planner::CostModel any_model() {
   }
   model.fingerprint = {any_texts()};
   for (int i = *rc::gen::inRange(1, 4); i > 0; --i) {
-    const planner::Variant variant{any_text() + "v" + std::to_string(i), any_texts()}; // another than those before
+    const planner::Variant variant{any_text() + "v" + std::to_string(i), any_texts()}; // differs from those before
     model.variants.push_back(
         {variant,
          {any_curve(planner::compute_axis(model.op)), any_time(), 1 + *rc::gen::inRange(0, 9) / 7.0},

@@ -87,7 +87,7 @@ TEST(Layers, EveryLayersReasonIsGivenInOneLine) {
   const Layers layers = Layers::open({{directory / "system.db"}, directory / "user.db"}).value();
   const auto found = layers.find_plan(key_of(examples::plan()));
   ASSERT_FALSE(found.ok());
-  EXPECT_EQ(found.error().code, ErrorCode::Corrupt); // "nothing is kept" would hide the damage
+  EXPECT_EQ(found.error().code, ErrorCode::Corrupt); // NotFound would hide the damage
   EXPECT_NE(found.error().message.find("user.db: plan in row 1 is damaged"), std::string::npos);
   EXPECT_NE(found.error().message.find("system.db: has no tuned plan"), std::string::npos);
   EXPECT_EQ(found.error().text().find('\n'), std::string::npos);

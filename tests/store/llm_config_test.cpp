@@ -57,7 +57,7 @@ std::vector<std::string> sorted_lines(std::istream& text) {
   return lines;
 }
 
-// The file was worked out from the published sizes by hand, apart from this code (its head says how).
+// The file was worked out by hand from the published sizes, without this code (its head says how).
 TEST(LlmConfig, BuiltInModelsHaveTheLayersThatWereCountedByHand) {
   std::ifstream file(MC2_SOURCE_DIR "/tests/store/llm_layers.csv");
   ASSERT_TRUE(file);
@@ -151,7 +151,7 @@ TEST(LlmConfig, ALayerThatIsListedTwiceIsOne) {
   json.update(Json{{"num_local_experts", 16},
                    {"num_experts_per_tok", 1},
                    {"intermediate_size_mlp", 2048},
-                   {"moe_layers", {1, 1, 1, 7}}}); // of three layers
+                   {"moe_layers", {1, 1, 1, 7}}}); // the model has three layers
   EXPECT_EQ(decode(json).value().experts->layer_count, 1);
 }
 
@@ -162,7 +162,7 @@ TEST(LlmConfig, RefusesNamesThatATerminalWouldObey) {
 
 TEST(LlmConfig, LatentAttentionNeedsToBeToldOfItsQueries) {
   Json json = Json::parse(find_built_in_llm("DeepSeek-V2-Lite") ? built_in_llms()[0].json : "{}");
-  ASSERT_TRUE(json["q_lora_rank"].is_null()); // queries are made from the hidden state
+  ASSERT_TRUE(json["q_lora_rank"].is_null()); // null: queries are made from the hidden state
   EXPECT_EQ(decode(json).value().latent->query_rank, 0);
   json.erase("q_lora_rank");
   EXPECT_THAT(decode(json).error().text(), HasSubstr("has no key 'q_lora_rank'"));

@@ -28,7 +28,7 @@ planner::LayerShape layer(std::string name, Parallelism parallelism, std::int64_
   return result;
 }
 
-/// A layer divided by rows, in both forms.
+/// A plan of a row-parallel layer in both forms: with an all-reduce and with a reduce-scatter.
 LlmPlan plan(DType dtype, const std::string& gpu, int ranks) {
   LlmPlan result;
   result.name = "Toy";
@@ -43,7 +43,7 @@ LlmPlan plan(DType dtype, const std::string& gpu, int ranks) {
   return result;
 }
 
-/// Sequence parallelism pays from 512 tokens on.
+/// Adds steps in which sequence parallelism pays from 512 tokens on.
 LlmPlan with_steps(LlmPlan plan) {
   for (const std::int64_t tokens : {256, 512, 1024}) {
     for (const LlmForm form : planner::kLlmForms) {
@@ -70,10 +70,10 @@ TEST(LlmSettings, VllmsFusedNormsEndWhereSequenceParallelismBegins) {
                   {"fuse_gemm_comms", true},
                   {"sp_min_token_num", 512},
                   {"fi_allreduce_fusion_max_size_mb", 4.0}})); // 512 x 4096 of 2 bytes
-  // What is summed of 8-bit products has 16 bits.
+  // Products of 8-bit elements are summed in 16 bits.
   EXPECT_EQ(passes(with_steps(plan(DType::F8E4m3, "NVIDIA H200", 2)))["fi_allreduce_fusion_max_size_mb"], 4.0);
   EXPECT_EQ(passes(with_steps(plan(DType::F32, "NVIDIA B200", 4)))["fi_allreduce_fusion_max_size_mb"], 8.0);
-  // vLLM by itself ends earlier there, or nobody knows where.
+  // Nothing is written where vLLM's own limit is lower, or is not known.
   for (const auto& [gpu, ranks] : {std::pair{"NVIDIA H100 80GB HBM3", 4}, {"NVIDIA H200", 8}, {"NVIDIA A100", 2}})
     EXPECT_FALSE(passes(with_steps(plan(DType::Bf16, gpu, ranks))).contains("fi_allreduce_fusion_max_size_mb")) << gpu;
 }
@@ -84,7 +84,7 @@ TEST(LlmSettings, VllmHasNoAnswerForExperts) {
   EXPECT_THAT(written("vllm", with_experts), StartsWith("mlp_down: is of experts"));
 }
 
-/// What is written of a scattered sum, or of a gather.
+/// What is written for a layer with a reduce-scatter, or with an all-gather.
 std::string line(OpKind kind, std::int64_t n, std::vector<std::int64_t> blocks, const std::string& variant,
                  double fused_us = 80, Provenance provenance = Provenance::Interpolated) {
   LlmPlan toy;
@@ -114,7 +114,7 @@ TEST(LlmSettings, ScatteredBlocksArePartsThatTheColumnsDivideInto) {
   EXPECT_THAT(parts(4096, 7), HasSubstr("num_splits: 4,"));
   EXPECT_THAT(parts(4608, 7), HasSubstr("num_splits: 6,"));
   EXPECT_THAT(parts(4608, 3), HasSubstr("num_splits: 3,"));
-  EXPECT_THAT(parts(24, 3), HasSubstr("fc2_fprop: {method: ring_exchange,")); // nothing divides so few
+  EXPECT_THAT(parts(24, 3), HasSubstr("fc2_fprop: {method: ring_exchange,")); // so few columns cannot be split
 }
 
 TEST(LlmSettings, BlocksOfThreadsThatAVariantNamesAreSms) {

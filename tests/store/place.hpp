@@ -14,7 +14,7 @@
 /// Directories and processes for tests of what the store does to files.
 namespace mc2::store::place {
 
-/// Removed with everything in it.
+/// A directory that is removed with everything in it.
 class TemporaryDirectory {
  public:
   /// @param parent  with a final slash
@@ -58,7 +58,7 @@ inline pid_t start_child(const std::function<int()>& body) {
   ::_exit(code);
 }
 
-/// Exit status, or 128 + signal.
+/// Waits for the child to end. Returns its exit status, or 128 + its signal.
 inline int wait_for(pid_t child) {
   int status = 0;
   ::waitpid(child, &status, 0);
@@ -67,7 +67,7 @@ inline int wait_for(pid_t child) {
 
 inline int run_child(const std::function<int()>& body) { return wait_for(start_child(body)); }
 
-/// As run_child, as a user whom file modes bind: root ignores them.
+/// As run_child(), but as a user whom file modes bind, as they do not bind root. Gives `owned` to this user.
 inline int run_unprivileged(const std::filesystem::path& owned, const std::function<int()>& body) {
   constexpr uid_t kNobody = 65534;
   if (::geteuid() == 0 && ::chown(owned.c_str(), kNobody, kNobody) != 0) return 98;

@@ -8,7 +8,7 @@
 
 namespace mc2::store {
 
-/// A connection that knows nothing of the store's rules.
+/// A connection that does not know the store's rules.
 class RawConnection {
  public:
   explicit RawConnection(const std::filesystem::path& path) {
@@ -26,7 +26,7 @@ class RawConnection {
   sqlite3* handle_ = nullptr;
 };
 
-/// Changes a store behind its back.
+/// Changes a store's file without the store.
 inline void execute(const std::filesystem::path& path, const std::string& sql) { RawConnection(path).execute(sql); }
 
 } // namespace mc2::store

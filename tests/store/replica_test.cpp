@@ -20,7 +20,7 @@ using place::TemporaryDirectory;
 
 constexpr const char* kLeader = "http://leader:8471";
 
-/// A leader and what follows it.
+/// A leader's store, and a replica's store that follows it.
 struct Pair {
   TemporaryDirectory directory;
   Store leader = Store::open(directory / "leader.db", OpenMode::ReadWrite).value();
@@ -33,7 +33,7 @@ struct Pair {
     const auto taken = replica.become_replica(kLeader, snapshot);
     ASSERT_TRUE(taken.ok()) << taken.error().text();
   }
-  /// By way of the documents that services send.
+  /// Applies the leader's changes as the documents that services send.
   void catch_up() {
     const Position since = replica.position().value();
     const auto changes = decode_changes(encode(leader.rows_since(since).value()));
@@ -64,7 +64,7 @@ planner::Fingerprint machine_of(int number) {
   return fingerprint;
 }
 
-/// One change, or several, of whatever kind.
+/// Makes one change or several, of a random kind.
 void change_somehow(Store& store, std::minstd_rand& random) {
   const planner::Fingerprint machine = machine_of(static_cast<int>(random() % 3));
   const std::string now = "2026-01-0" + std::to_string(1 + random() % 9) + "T00:00:00Z";

@@ -20,7 +20,7 @@ using namespace mc2;
 
 void write(const fs::path& path, std::string_view document) { std::ofstream(path) << document; }
 
-/// A plan as the planner makes it, which may use parts that no example has.
+/// A plan that the planner makes, as it may use parts that no example has.
 planner::Plan made_plan(const std::string& strategy) {
   planner::PlanOptions options;
   options.strategy = strategy;
@@ -29,7 +29,7 @@ planner::Plan made_plan(const std::string& strategy) {
   return planner::make_plan(model.op, model, options).value();
 }
 
-/// A kind with a local part, and every optional field.
+/// A model of a kind with a local part, with every optional field.
 planner::CostModel all_gather_model() {
   planner::CostModel model = examples::model(65536);
   model.op.kind = planner::OpKind::AllGatherMatmul;
@@ -47,7 +47,7 @@ planner::Plan all_gather_plan() {
   return planner::make_plan(model.op, model, options).value();
 }
 
-/// Without the model, and with it and a measured run.
+/// An explanation of a plan: with the model and a measured run if it is complete, else without both.
 planner::Explanation explanation(bool is_complete) {
   const planner::CostModel model = examples::model(131072);
   const planner::Plan plan = made_plan("search");
@@ -67,7 +67,7 @@ planner::Plan bare_plan() {
   return plan;
 }
 
-/// 16 rows, cut along n, with everything that an operator may have.
+/// A model of 16 rows, which are cut along n, with everything that an operator may have.
 planner::CostModel column_model() {
   planner::CostModel model = examples::model(16);
   model.op.n = 8192;
@@ -78,7 +78,7 @@ planner::CostModel column_model() {
 
 planner::Profile column_profile() { return examples::profile_of(column_model().op); }
 
-/// One profile with every enumerator of op, component and context.
+/// One profile in which every enumerator of op, component and context occurs.
 planner::Profile varied_profile() {
   planner::OpSpec op = examples::op();
   op.dtype = planner::DType::Bf16;

@@ -21,7 +21,7 @@ using examples::key_of;
 using examples::kNow;
 using place::TemporaryDirectory;
 
-/// One of everything, and a second plan.
+/// Fills a store with one document of every kind, and with a second plan.
 void fill(const fs::path& path) {
   Store store = Store::open(path, OpenMode::ReadWrite).value();
   const auto profile = examples::profile();
@@ -97,7 +97,7 @@ TEST(StoreDamage, NoFlippedBitServesAWrongPlan) {
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
     place::write_file(directory / "damaged.db", damaged);
     ASSERT_NE(ask(directory / "damaged.db", examples::plan(), OpenMode::ReadOnly), Answer::Wrong) << "bit " << bit;
-    // Nothing else may trip over the damage either.
+    // No other operation may crash on the damage either.
     for (const OpenMode mode : {OpenMode::ReadOnly, OpenMode::Salvage})
       if (const auto store = Store::open(directory / "damaged.db", mode); store && i % 8 == 0) {
         static_cast<void>(store.value().check());
@@ -113,7 +113,7 @@ TEST(StoreDamage, EveryFlippedBitOfAPlanIsDetected) {
   const std::string document = encode(examples::plan());
   std::mt19937 random(20250103);
   int detected_count = 0, bit_count = 0;
-  // The document may continue on overflow pages, so its first part is looked for.
+  // The document may continue on overflow pages, so only its first part is looked for.
   const std::size_t start = whole.find(document.substr(0, 400));
   ASSERT_NE(start, std::string::npos);
   for (std::size_t bit = start * 8 + random() % 7; bit < (start + 400) * 8; bit += 7) {
@@ -144,7 +144,7 @@ TEST(StoreDamage, ChangedColumnsAreDetectedByName) {
     ASSERT_EQ(report.damages.size(), 1U) << change;
     EXPECT_EQ(report.damages[0].table, "plan");
     EXPECT_EQ(report.damages[0].row_id, 1);
-    // 1 fingerprint, 2 plans, 1 model, 1 batch of samples, 1 measurement.
+    // 1 fingerprint, 2 plans, 1 model, 1 batch of samples and 1 measurement.
     EXPECT_EQ(report.row_count, 6);
   }
 }
@@ -219,14 +219,14 @@ TEST(StoreDamage, ADocumentThatCannotBeIsFoundThoughItsChecksumsHold) {
 constexpr std::size_t kPageBytes = 4096;
 constexpr int kPlanCount = 40;
 
-/// One of everything, and many plans.
+/// Fills a store with one document of every other kind, and with kPlanCount plans.
 void fill_with_plans(const fs::path& path) {
   fill(path); // two plans
   Store store = Store::open(path, OpenMode::ReadWrite).value();
   for (int i = 2; i < kPlanCount; ++i) ASSERT_TRUE(store.put_plan(examples::plan(4096 + i), "tuned", kNow).ok());
 }
 
-/// How many documents of a damaged store come through an export.
+/// How many documents of a damaged store can be exported and imported again.
 std::int64_t salvaged_count(const fs::path& path, const TemporaryDirectory& directory) {
   const auto exported = Store::open(path, OpenMode::Salvage).value().export_all().value();
   fs::remove(directory / "new.db");
@@ -242,7 +242,7 @@ TEST(StoreDamage, WhatATruncationLeavesIsSalvaged) {
   const std::string whole = place::read_file(directory / "whole.db");
   for (std::size_t lost_pages = 1; lost_pages <= 8; ++lost_pages) {
     place::write_file(directory / "cut.db", whole.substr(0, whole.size() - lost_pages * kPageBytes));
-    // Beside the plans a model, a batch of samples and a measurement; no page holds more than two plans.
+    // There are also a model, a batch of samples and a measurement. No page holds more than two plans.
     EXPECT_GE(salvaged_count(directory / "cut.db", directory), kPlanCount + 3 - 2 * static_cast<int>(lost_pages));
   }
 }

@@ -56,7 +56,7 @@ class Pipe {
 
 std::int64_t rows_of(int index) { return 1024 + std::int64_t{index} * 128; }
 
-/// Keeps plan after plan and acknowledges each once the store has.
+/// Keeps one plan after another, and acknowledges each one once the store has kept it.
 int keep_and_acknowledge(const fs::path& path, int first, const Pipe& acknowledged) {
   Store store = Store::open(path, OpenMode::ReadWrite).value();
   for (int index = first; index < first + 1000; ++index) {
@@ -98,7 +98,7 @@ TEST(StoreDurability, TwoProcessesWriteOneStore) {
   const Pipe start;
   const auto write = [&](int first) {
     static_cast<void>(start.receive(0));
-    // Neither creates the store for the other: they race for that too.
+    // No process creates the store for the other, so they race for that, too.
     Store store = Store::open(directory / "mc2.db", OpenMode::ReadWrite).value();
     for (int index = first; index < first + kPlanCount; ++index) {
       const auto sample = examples::sample(index);
@@ -120,8 +120,8 @@ TEST(StoreDurability, TwoProcessesWriteOneStore) {
   EXPECT_EQ(store.stats().value().sample_count, 2 * kPlanCount);
 }
 
-/// Writes until the store says that it cannot. 0 when it said so in one line and everything kept before is still
-/// there.
+/// Writes until the store says that it cannot. Returns 0 if it says so in one line and still has everything that it
+/// kept before.
 int fill_until_refused(const fs::path& path, const std::string& expected) {
   Store store = Store::open(path, OpenMode::ReadWrite).value();
   for (int index = 0; index < 10'000; ++index) {
@@ -155,7 +155,7 @@ TEST(StoreDurability, FullDiskIsReportedAndNothingIsLost) {
   constexpr int kCannotMount = 77;
   const TemporaryDirectory directory;
   const int code = place::run_child([&] {
-    // A file system of its own, seen by this child alone.
+    // Gives this child a file system of its own, which no other process sees.
     const int user = ::geteuid() == 0 ? 0 : CLONE_NEWUSER;
     if (::unshare(CLONE_NEWNS | user) != 0) return kCannotMount;
     if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return kCannotMount;

@@ -23,7 +23,7 @@ using faults::Fault;
 using faults::FaultyDisk;
 using faults::Injection;
 
-/// Which documents may stand under a key: one where the store has acknowledged it, more after a failure.
+/// The documents that may be found under a key: one after the store has acknowledged it, several after a failure.
 using Allowed = std::set<std::optional<std::string>>;
 
 planner::Plan plan_of(std::int64_t rows, double makespan_us = 90.5) {
@@ -52,11 +52,11 @@ class Use {
 
   [[nodiscard]] int acknowledged_count() const { return acknowledged_count_; }
   [[nodiscard]] const std::map<std::int64_t, Allowed>& allowed() const { return allowed_; }
-  /// What the store said of failures that is not one clean line.
+  /// What the store said about failures, where that was not one clean line.
   [[nodiscard]] const std::string& untidy() const { return untidy_; }
 
  private:
-  /// True when it succeeded.
+  /// Returns true if it succeeds.
   template <typename Body>
   bool attempt(Body&& body) {
     std::string text;
@@ -79,7 +79,7 @@ class Use {
     });
   }
 
-  /// The key then holds `document`, or what it held where that failed.
+  /// Notes that the key then holds `document` or, where the store did not acknowledge it, what it held before.
   void settle(std::int64_t rows, bool is_acknowledged, const std::optional<std::string>& document) {
     Allowed& allowed = allowed_.try_emplace(rows, Allowed{std::nullopt}).first->second;
     if (is_acknowledged) allowed.clear();
@@ -95,7 +95,7 @@ class Use {
   void remove(const planner::Plan& plan) {
     if (!store_) return;
     const bool is_removed = attempt([&] { return store_->remove_plan(digest(encode(plan))); });
-    // Nothing to remove where it was not kept.
+    // There is nothing to remove where the plan was not kept.
     if (is_removed || allowed_[plan.op.m] != Allowed{std::nullopt}) settle(plan.op.m, is_removed, std::nullopt);
   }
 
@@ -112,7 +112,7 @@ class Use {
   int acknowledged_count_ = 0;
 };
 
-/// Opens what is left, with a sound disk.
+/// Opens what is left on a disk that does not fail, and checks it.
 void verify(const fs::path& path, const Use& use) {
   if (use.acknowledged_count() == 0 && !fs::exists(path)) return;
   const auto opened = Store::open(path, OpenMode::ReadWrite);
@@ -153,7 +153,7 @@ void use_with(const Injection& injection) {
   verify(folder / "mc2.db", use);
 }
 
-/// One injection for each operation of a use. Returns their number.
+/// Runs a use once for each of its operations, and injects the fault there. Returns the number of operations.
 std::int64_t use_with_each(Injection injection) {
   const std::int64_t count = operations_of_a_use();
   for (injection.at = 0; injection.at < count && !::testing::Test::HasFailure(); ++injection.at) {
@@ -182,7 +182,7 @@ TEST(StoreFaults, APowerCutLosesNothingAcknowledged) {
     EXPECT_GT(use_with_each({.fault = Fault::PowerCut, .seed = seed}), 250);
 }
 
-/// Reads of the kernel that give less than asked for, as they may.
+/// As pread(), but gives less than was asked for, as the kernel may.
 ssize_t short_pread(int file, void* into, std::size_t count, off_t offset) {
   return ::pread(file, into, count > 1 ? count / 2 : count, offset);
 }
@@ -194,7 +194,7 @@ TEST(StoreFaults, ReadsThatComeInPiecesAreWhole) {
     ASSERT_EQ(vfs->xSetSystemCall(vfs, call, reinterpret_cast<sqlite3_syscall_ptr>(&short_pread)), SQLITE_OK);
   }
   use_with({});
-  EXPECT_EQ(vfs->xSetSystemCall(vfs, nullptr, nullptr), SQLITE_OK); // all as they were
+  EXPECT_EQ(vfs->xSetSystemCall(vfs, nullptr, nullptr), SQLITE_OK); // restores all calls
 }
 
 } // namespace

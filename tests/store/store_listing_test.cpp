@@ -99,7 +99,7 @@ TEST(StoreListing, RevisionRisesWithEveryChangeOfAnyConnection) {
   };
   const std::string kept = two.put_plan(examples::plan(), "tuned", kNow).value();
   expect_risen();
-  ASSERT_TRUE(two.put_plan(examples::plan(), "tuned", kNow).ok()); // replaced by the same
+  ASSERT_TRUE(two.put_plan(examples::plan(), "tuned", kNow).ok()); // replaced by the same plan
   expect_risen();
   ASSERT_TRUE(one.put_model(examples::model(), kNow).ok());
   expect_risen();
@@ -120,7 +120,7 @@ TEST(StoreListing, ChangesTellWhatBecameOfEveryDocument) {
   const std::string samples =
       two.append_samples(profile.op, profile.fingerprint, profile.samples, kNow).value().front();
   const std::string run = two.add_measurement(examples::fingerprint(), examples::measurement(), kNow).value();
-  ASSERT_TRUE(two.put_plan(examples::plan(), "tuned", kNow).ok()); // replaced by the same
+  ASSERT_TRUE(two.put_plan(examples::plan(), "tuned", kNow).ok()); // replaced by the same plan
   ASSERT_TRUE(two.remove_plan(plan).ok());
   ASSERT_TRUE(two.remove_batch(samples).ok());
 
@@ -171,7 +171,7 @@ TEST(StoreListing, HistoryIsKeptInItsOrderAndBounded) {
   const HistoryPoint second{"2026-01-01T00:05:00Z", {{"questions", 9}}};
   ASSERT_TRUE(store.add_history(second).ok());
   ASSERT_TRUE(store.add_history(first).ok());
-  ASSERT_TRUE(store.add_history(second).ok()); // again
+  ASSERT_TRUE(store.add_history(second).ok()); // added a second time
   EXPECT_EQ(store.history_after("", 10).value(), (std::vector{first, second}));
   EXPECT_EQ(store.history_after("", 1).value(), std::vector{second}) << "the newest";
   EXPECT_EQ(store.history_after(first.moment, 10).value(), std::vector{second});

@@ -182,7 +182,8 @@ TEST(Store, SamplesAccumulateInOrderUntilRemoved) {
   expect_error(store.find_profile(op, fingerprint), ErrorCode::NotFound, "has no samples for matmul_all_reduce m=1024");
 }
 
-/// Samples that were pushed, imported or merged begin at round 0 as others did, on a machine of another speed.
+/// Rounds count from 0 in every session. Samples that are pushed, imported or merged come from another session, on a
+/// machine of another speed, and must not share its rounds.
 TEST(Store, RoundsOfTwoSessionsStayApart) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");
@@ -210,7 +211,7 @@ TEST(Store, KeepsTheSameSamplesOnceWhereAsked) {
   EXPECT_EQ(first.new_count, 1U);
   EXPECT_EQ(again.new_count, 0U);
   EXPECT_EQ(store.find_profile(profile.op, profile.fingerprint).value().samples, profile.samples);
-  // A damaged batch is no batch.
+  // A damaged batch does not count as kept.
   execute(directory / "mc2.db", "UPDATE sample_batch SET document = '{}'");
   EXPECT_EQ(add().new_count, 1U);
   EXPECT_TRUE(store.find_samples(first.digests[0]).ok());
@@ -225,10 +226,10 @@ TEST(Store, DatesSamplesAfterTheirModelThoughTheClockStepsBack) {
   const planner::Sample& sample = profile.samples.front();
   const auto kept = store.append_samples(model.op, model.fingerprint, {&sample, 1}, "2026-06-01T08:00:00Z").value();
   EXPECT_EQ(store.find_samples(kept[0]).value().created_at, "2026-06-02T00:00:00Z");
-  // And a model that is made from them not before them.
+  // A model that is made from these samples is not dated before them.
   const auto digest = store.put_model(model, "2026-06-01T08:00:01Z").value();
   EXPECT_EQ(store.find_model(digest).value().created_at, "2026-06-02T00:00:00Z");
-  // A date that no clock steps back from is passed over.
+  // A date more than a day ahead is wrong, as no clock steps back so far, and is ignored.
   const auto odd = examples::model(4096);
   ASSERT_TRUE(store.put_model(odd, "2036-01-01T00:00:00Z").ok());
   const auto later = store.append_samples(odd.op, odd.fingerprint, {&sample, 1}, "2026-06-10T00:00:00Z").value();
@@ -291,7 +292,7 @@ TEST(Store, ModelAnswersForItsOperatorAndOtherRowCounts) {
   ASSERT_TRUE(store.put_model(examples::model(2048), "2025-01-03T00:00:00Z").ok());
   ASSERT_TRUE(store.put_model(examples::model(4096), "2025-01-02T00:00:00Z").ok());
   EXPECT_EQ(store.find_model(examples::op(1024), fingerprint).value(), examples::model(1024));
-  // Blocks of up to 3000 rows were measured for 4096 only, and a shorter model is twice as far.
+  // Blocks of up to 3000 rows were measured for m = 4096 only, and a shorter model counts as twice as far.
   EXPECT_EQ(store.find_model(examples::op(3000), fingerprint).value().op.m, 4096);
   EXPECT_EQ(store.find_model(examples::op(2400), fingerprint).value().op.m, 2048);
   EXPECT_EQ(store.find_model(examples::op(512), fingerprint).value().op.m, 1024);
@@ -326,7 +327,7 @@ TEST(Store, ModelOfAnotherMachineIsNamedWithTheDifference) {
                "cpu_model: here 'Example CPU', there 'Other CPU'");
 }
 
-/// The model of 16 rows, cut along n.
+/// A model of 16 rows, which are cut along n.
 planner::CostModel column_model(std::int64_t n) {
   planner::CostModel model = examples::model();
   model.op.m = 16;
@@ -345,7 +346,7 @@ TEST(Store, ModelsOfRowsAndOfColumnsDoNotAnswerForEachOther) {
   expect_error(store.find_model(asked, rows.fingerprint), ErrorCode::NotFound, "no cost model");
   ASSERT_TRUE(store.put_model(column_model(256), kNow).ok());
   ASSERT_TRUE(store.put_model(column_model(2048), kNow).ok());
-  asked.n = 1000; // any n will do, the next larger one first
+  asked.n = 1000; // any n will do, and the next larger one comes first
   EXPECT_EQ(store.find_model(asked, rows.fingerprint).value(), column_model(2048));
   asked.m = 17;
   expect_error(store.find_model(asked, rows.fingerprint), ErrorCode::NotFound, "no cost model");
@@ -390,7 +391,7 @@ TEST(Store, SpeedRatiosAreOfTheNewestMeasurementsWithAPrediction) {
   predicted.predicted_compute_us = 40;
   predicted.predicted_communication_us = 120;
   ASSERT_TRUE(store.add_measurement(fingerprint, predicted, kNow).ok());
-  ASSERT_TRUE(store.add_measurement(fingerprint, examples::measurement(), kNow).ok()); // of nothing predicted before
+  ASSERT_TRUE(store.add_measurement(fingerprint, examples::measurement(), kNow).ok()); // a run without a prediction
   predicted.compute_us = 20;
   ASSERT_TRUE(store.add_measurement(fingerprint, predicted, kNow).ok());
   const auto ratios = store.speed_record(examples::op(), fingerprint).value().ratios;
@@ -402,7 +403,7 @@ TEST(Store, SpeedRatiosAreOfTheNewestMeasurementsWithAPrediction) {
   EXPECT_DOUBLE_EQ(ratios.back().overlap, 0.75 * 160 / 90.5);
   EXPECT_DOUBLE_EQ(ratios.back().makespan, predicted.fused_us / 90.5);
   EXPECT_TRUE(store.speed_record(examples::op(), {}).value().ratios.empty());
-  // Where serial is of another variant than the plan, whose parts are predicted.
+  // predicted_serial_us is kept where the serial run was of another variant than the plan.
   predicted.predicted_serial_us = 150;
   ASSERT_TRUE(store.add_measurement(fingerprint, predicted, kNow).ok());
   EXPECT_DOUBLE_EQ(store.speed_record(examples::op(), fingerprint).value().ratios.front().overlap, 0.75 * 150 / 90.5);
@@ -431,7 +432,7 @@ TEST(Store, UncutRunsAreOfTheOperatorAtAnyLengthNewestFirst) {
   EXPECT_TRUE(store.has_run(examples::op(2048), fingerprint).value());
   EXPECT_FALSE(store.has_run(wider, fingerprint).value());
   add(wider, 99);
-  add(examples::op(), 77, 0); // in the race that made the model
+  add(examples::op(), 77, 0); // a run of the race that made the model
   add(examples::op(4096), 200);
   const auto runs = store.speed_record(examples::op(2048), fingerprint).value().runs;
   ASSERT_EQ(runs.size(), 2U);
@@ -566,7 +567,7 @@ TEST(Store, OlderSchemaCanBeReadAndIsBroughtUpToDateByAWriter) {
   const TemporaryDirectory directory;
   const fs::path file = directory / "mc2.db";
   const std::string kept = open_new(file).put_plan(examples::plan(), "tuned", kNow).value();
-  // Schema 1 had neither a count of changes nor tokens, nor the changes themselves.
+  // Schema 1 had no count of changes, no changes and no tokens.
   for (const std::string table : {"plan", "model", "sample_batch", "measurement"})
     for (const std::string event : {"kept", "changed", "removed"}) execute(file, "DROP TRIGGER " + table + "_" + event);
   execute(file,

@@ -21,9 +21,9 @@
 #include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
 
-/// Stores in hard use, as long as one likes:
+/// Puts stores to hard use:
 ///   torture kills COUNT     kills writers with SIGKILL while others write, and looks for what was lost
-///   torture writers PROCESSES THREADS SECONDS     all write one store, and none may be refused or overwritten
+///   torture writers PROCESSES THREADS SECONDS     all write one store, and no write may be refused or overwritten
 /// Files are in $TMPDIR, or else in /dev/shm: a kill loses nothing that the kernel has, so a disk only slows it down.
 namespace mc2::store {
 namespace {
@@ -35,7 +35,7 @@ namespace fs = std::filesystem;
   std::exit(1);
 }
 
-/// The plan under a writer's key, in its n-th version.
+/// The plan that a writer keeps under a key, in the given version.
 planner::Plan version_of(int writer, int key, int version) {
   planner::Plan plan = examples::plan(1024 + 128 * std::int64_t{key}, "writer " + std::to_string(writer));
   plan.makespan.us = plan.makespan.low_us = plan.makespan.high_us = 100 + version;
@@ -50,7 +50,7 @@ struct Acknowledged {
   int writer, key, version;
 };
 
-/// Versions that were acknowledged last.
+/// The last acknowledged version of each writer and key.
 using Versions = std::map<std::pair<int, int>, int>;
 
 /// A child process that keeps version after version until it is killed.
@@ -69,7 +69,7 @@ class Writer {
     reading_end_ = ends[0];
   }
 
-  /// Kills it and takes what it had acknowledged.
+  /// Kills the process, and takes the versions that it had acknowledged.
   void end(Versions& versions) {
     kill(process_, SIGKILL);
     int status = 0;
@@ -104,7 +104,7 @@ class Writer {
   int reading_end_ = -1;
 };
 
-/// Every acknowledged version is there, or a later one of the same writer, whole.
+/// Checks that every acknowledged version, or a later one of the same writer, is there and whole.
 void verify(const fs::path& path, const Versions& versions) {
   if (versions.empty()) return; // there may be no store yet
   const auto store = Store::open(path, OpenMode::ReadOnly);
@@ -142,7 +142,7 @@ void torture_by_kills(const fs::path& path, int kill_count) {
   std::printf("%d kills, %zu keys: nothing lost, nothing torn\n", kill_count, versions.size());
 }
 
-/// One process of the second course. Returns how many samples it added, or ends the process.
+/// One process of `torture writers`. Returns how many samples it added; ends the process on a failure.
 std::int64_t write_for(const fs::path& path, int process, int thread_count, std::chrono::seconds time) {
   const auto end = std::chrono::steady_clock::now() + time;
   std::atomic<std::int64_t> added{0};
@@ -153,7 +153,7 @@ std::int64_t write_for(const fs::path& path, int process, int thread_count, std:
         auto store = Store::open(path, OpenMode::ReadWrite);
         if (!store) fail(store.error().text());
         for (int version = 0; std::chrono::steady_clock::now() < end; ++version) {
-          const auto sample = examples::sample(1'000'000 * writer + version); // equal ones are kept once
+          const auto sample = examples::sample(1'000'000 * writer + version); // equal samples are kept once
           if (auto kept =
                   store.value().append_samples(examples::op(), examples::fingerprint(), {&sample, 1}, examples::kNow);
               !kept)
