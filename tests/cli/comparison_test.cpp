@@ -6,10 +6,11 @@ namespace mc2::cli::comparison_test {
 namespace {
 
 TEST(Comparison, NeedsTheIntervalToExcludeEquality) {
-  // Ratio 0.9; both known to 5 %: ln 0.9 = -0.105, half-width sqrt(2) ln 1.05 = 0.069.
+  // The ratio is 0.9 and both times are known to 5 %: ln 0.9 = -0.105 lies outside the half-width sqrt(2) ln 1.05 =
+  // 0.069.
   EXPECT_EQ(compared_row("", {100, 100 / 1.05, 105}, {90, 90 / 1.05, 94.5}).verdict, Comparison::Better);
   EXPECT_EQ(compared_row("", {90, 90 / 1.05, 94.5}, {100, 100 / 1.05, 105}).verdict, Comparison::Worse);
-  // Known to 10 %: sqrt(2) ln 1.1 = 0.135.
+  // Both times are known to 10 %: the half-width is sqrt(2) ln 1.1 = 0.135.
   EXPECT_EQ(compared_row("", {100, 100 / 1.1, 110}, {90, 90 / 1.1, 99}).verdict, Comparison::Indistinguishable);
 }
 
@@ -35,7 +36,7 @@ TEST(Comparison, OfProfilesFollowsTheirNoise) {
   EXPECT_EQ(verdict(faster, steady), Comparison::Worse);
   EXPECT_EQ(verdict(steady, noisy), Comparison::Indistinguishable);
   EXPECT_EQ(verdict(steady, steady), Comparison::Indistinguishable);
-  // One sample says little.
+  // One sample on each side says little.
   EXPECT_EQ(verdict({100}, {95}), Comparison::Indistinguishable);
   EXPECT_EQ(verdict({100}, {50}), Comparison::Better);
   EXPECT_EQ(compare_profiles(profile_of({}), profile_of({100})).error().code, ErrorCode::NotFound);
@@ -60,7 +61,7 @@ planner::CostModel model_of(double factor, double rms) {
 TEST(Comparison, OfModelsFollowsTheirCurvesErrors) {
   const auto rows = compare_models(model_of(1, 0.01), model_of(1.1, 0.01)).value();
   ASSERT_FALSE(rows.empty());
-  for (const auto& row : rows) EXPECT_EQ(row.verdict, Comparison::Worse) << row.what; // 10 % against 2.3 %
+  for (const auto& row : rows) EXPECT_EQ(row.verdict, Comparison::Worse) << row.what; // 10 % apart, half-width 2.3 %
   for (const auto& row : compare_models(model_of(1, 0.1), model_of(1.1, 0.1)).value())
     EXPECT_EQ(row.verdict, Comparison::Indistinguishable);
   auto other = model_of(1, 0.01);

@@ -91,7 +91,7 @@ TEST_F(OutputFiles, GoIntoPipesThatStay) {
   EXPECT_TRUE(fs::is_fifo(pipe));
 }
 
-// As /dev/stdout is where the output goes into another program.
+// /dev/stdout is such a pipe where the output goes into another program.
 TEST_F(OutputFiles, GoIntoPipesWithoutAName) {
   int ends[2] = {};
   ASSERT_EQ(pipe(ends), 0);

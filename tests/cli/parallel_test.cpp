@@ -47,7 +47,7 @@ TEST(ForEachIndex, CancellationLeavesTheRestUndone) {
   std::atomic<int> count{0};
   for_each_index(
       1'000'000, 3, [&](std::size_t) { ++count; }, [&] { return count >= 10; }, unwatched);
-  // Each of the three threads may have been past the question when the tenth was counted.
+  // When the tenth index was counted, each of the three threads may already have passed the check for cancellation.
   EXPECT_GE(count, 10);
   EXPECT_LE(count, 13);
 }

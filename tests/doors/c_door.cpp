@@ -1,4 +1,4 @@
-// Asks libmc2.so one question, as any C program would, and prints "plan DIGEST", or "error NAME" and its message in one
+// Asks libmc2.so one question, as any C program would. Prints "plan DIGEST", or "error NAME" and the message in one
 // line. Asks again for each line of its input.
 //
 //   c_door STORE SERVER FINGERPRINT.json TRANSFER MODEL.json|- KIND M N K DTYPE RANKS BIAS RESIDUAL NORM
@@ -49,7 +49,7 @@ int main(int count, char** arguments) {
   options.flags = MC2_CONTEXT_NO_ENVIRONMENT;
   if (strcmp(arguments[4], "no") == 0) options.flags |= MC2_CONTEXT_NO_TRANSFER;
   options.store = arguments[1];
-  options.refresh_ms = 1; // nothing is remembered between two questions
+  options.refresh_ms = 1; // so short that a context remembers nothing between two questions
   options.server_url = arguments[2];
   options.server_wait_ms = 20000;
   options.models = models;

@@ -2,9 +2,9 @@
 //
 //   tuning_door cpp|workbench|c
 //
-// "cpp": profiler::tune() on a bench of its own. "workbench": on a backend, as the program, mc2_tune() and Python's
-// Communicator do. "c": mc2_tune_bench() with functions in C. tuning_test.py has the same machine for Python and
-// PyTorch.
+// "cpp" calls profiler::tune() on a bench of its own. "workbench" tunes on a backend, as the program, mc2_tune() and
+// Python's Communicator do. "c" calls mc2_tune_bench() with functions in C. tuning_test.py invents the same machine for
+// Python and PyTorch.
 
 #include <cstdio>
 #include <cstring>
@@ -21,12 +21,12 @@ namespace mc2::test {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;
-/// Whole nanoseconds for every block, so that no door rounds.
+/// Costs that make whole nanoseconds of every block, so that no door rounds.
 const InventedCosts kDirect{20, 1, 15, 0.75}, kRing{20, 1, 30, 0.5};
 
 VariantCosts costs() { return {{{"direct", {}}, kDirect}, {{"ring", {}}, kRing}}; }
 
-/// Every run takes what it takes.
+/// A bench whose runs all take exactly the invented time.
 class SteadyBench final : public InventedBench {
  public:
   SteadyBench() : InventedBench(invented_op(), costs()) {}
@@ -35,7 +35,7 @@ class SteadyBench final : public InventedBench {
   double timed(double us) override { return us; }
 };
 
-/// What stands behind the program: a workbench, whose products alone are not made.
+/// The workbench that the program tunes on, except that it does not check products.
 class UncheckedBench final : public profiler::Bench {
  public:
   explicit UncheckedBench(std::unique_ptr<embed::Workbench> bench)
@@ -61,7 +61,7 @@ std::string tune_on(profiler::Bench& bench) {
   return store::encode(profiler::tune(bench, settings, keeper).value().plan);
 }
 
-/// The machine as a program in C has it.
+/// The invented machine, as a program in C would offer it.
 struct CMachine {
   std::vector<std::pair<InventedCosts, std::vector<std::int64_t>>> plans;
 

@@ -12,7 +12,7 @@ namespace {
 
 using namespace mc2;
 
-/// What decode accepts, encode writes in one form only, and that form reads back as the same value.
+/// Aborts unless a document that decode accepts is written in one form only, which reads back as the same value.
 template <typename Value>
 void check(mc2::Result<Value> (*decode)(std::string_view), std::string_view json) {
   const auto value = decode(json);
@@ -23,8 +23,8 @@ void check(mc2::Result<Value> (*decode)(std::string_view), std::string_view json
   if (store::pretty(document).empty()) std::abort();
 }
 
-/// What is read of a language model can be divided among any ranks, or not, with a reason.
-[[maybe_unused]] void check_llm(std::string_view json) { // not of MC2_FUZZ_PLANS
+/// Aborts unless a language model that was read can be divided among any ranks, or is refused with a reason.
+[[maybe_unused]] void check_llm(std::string_view json) { // not used with MC2_FUZZ_PLANS
   const auto config = store::decode_llm_config(json, "fuzzed");
   if (!config) return;
   if (!config.value().validate() || config.value().text().empty()) std::abort();
@@ -38,7 +38,8 @@ void check(mc2::Result<Value> (*decode)(std::string_view), std::string_view json
 
 } // namespace
 
-/// Reads the bytes behind the first as the document that the first one names. MC2_FUZZ_PLANS: all of them as a plan.
+/// Reads all bytes but the first as the kind of document that the first byte names; with MC2_FUZZ_PLANS, all bytes as a
+/// plan.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
 #ifdef MC2_FUZZ_PLANS

@@ -30,7 +30,7 @@ using namespace mc2;
 using namespace mc2::server;
 namespace fs = std::filesystem;
 
-/// A service on a store with a plan, a model and samples. Renewed now and then: requests add to it.
+/// A service on a store with a plan, a model and samples. It is renewed now and then, as requests add to the store.
 class Served {
  public:
   Served() {
@@ -65,7 +65,7 @@ class Served {
 
 using LocalSocket = net::local::stream_protocol::socket::rebind_executor<net::any_io_executor>::other;
 
-/// Sends the bytes, says that no more will come, and reads what is answered to its end.
+/// Sends the bytes, closes the sending side, and reads the answer to its end.
 net::awaitable<void> talk(LocalSocket socket, std::string_view bytes, std::string& answer) {
   boost::system::error_code error;
   co_await net::async_write(socket, net::buffer(bytes.data(), bytes.size()),
@@ -81,8 +81,8 @@ net::awaitable<void> talk(LocalSocket socket, std::string_view bytes, std::strin
 
 } // namespace
 
-/// What a client sends on one connection, whatever it is: every request gets an answer of HTTP/1.1, or the connection
-/// ends.
+/// Takes the bytes as what a client sends on one connection. Every request must get an answer of HTTP/1.1, or the
+/// connection must end.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr int kRequestsOfAStore = 20'000;
   static std::unique_ptr<Served> served;

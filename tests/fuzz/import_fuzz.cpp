@@ -5,10 +5,10 @@
 
 #include "mc2/profiler/importer.hpp"
 
-extern const std::string_view kFuzzedFormat; // import_format.cpp has it
+extern const std::string_view kFuzzedFormat; // defined in import_format.cpp
 
-/// Reads the bytes as a log of that format, with an answer to everything that it may ask, and as a log
-/// whose format must be detected; then makes a profile of what it gave. Whatever the bytes are, it must return.
+/// Reads the bytes as a log of kFuzzedFormat, with an answer to everything that the importer may ask, and as a log
+/// whose format must be detected. Then makes a profile of the samples. It must return whatever the bytes are.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace mc2;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

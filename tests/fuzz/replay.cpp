@@ -8,8 +8,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-/// Runs every file of a corpus through a fuzz target, and each of its prefixes by powers of two and each with one byte
-/// changed: what CI does without a fuzzer.
+/// Runs every file of a corpus through a fuzz target: whole, cut to prefixes of growing length, and with one byte
+/// changed. CI does this, as it has no fuzzer.
 int main(int argument_count, char** arguments) {
   std::size_t count = 0;
   const auto run = [&](const std::vector<std::uint8_t>& bytes, std::size_t size) {

@@ -19,7 +19,7 @@ namespace {
 
 using namespace mc2;
 
-/// A store in memory-backed files, and what is in it.
+/// A store in memory-backed files, and the plan that it holds.
 class Sample {
  public:
   Sample() {
@@ -42,11 +42,11 @@ class Sample {
   Sample& operator=(const Sample&) = delete;
 
   [[nodiscard]] std::filesystem::path path() const { return folder_ / "store.db"; }
-  /// Of the plan that was kept.
+  /// The digest of the plan that was kept.
   [[nodiscard]] const std::string& digest() const { return digest_; }
   [[nodiscard]] const std::string& document() const { return document_; }
 
-  /// Leaves a file as it was but for the edits: three bytes of place and one of value each.
+  /// Writes the store's file as it was, with the edits applied. An edit has three bytes of place and one of value.
   void damage(std::span<const std::uint8_t> edits) const {
     std::vector<char> bytes = image_;
     for (; edits.size() >= 4; edits = edits.subspan(4)) {
@@ -65,12 +65,12 @@ class Sample {
   std::string digest_, document_;
 };
 
-/// A damaged plan is a miss, never another plan.
+/// Aborts unless a damaged plan is a miss: it must never be another plan.
 void require(const mc2::Result<store::StoredPlan>& plan, const Sample& sample) {
   if (plan && plan.value().document != sample.document()) std::abort();
 }
 
-/// What the first byte asks for: one thing each, so that an input does not pay for all.
+/// The first byte chooses one of these steps, so that an input does not pay for all of them.
 constexpr int kStepCount = 6;
 constexpr int kWrite = 0;
 
@@ -106,7 +106,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     auto store =
         store::Store::open(sample.path(), step == kWrite ? store::OpenMode::ReadWrite : store::OpenMode::ReadOnly);
     if (store) use(store.value(), step, sample);
-  } catch (const mc2::SystemError&) { // what SQLite cannot repair it may say so
+  } catch (const mc2::SystemError&) { // SQLite may refuse what it cannot repair
   }
   return 0;
 }

@@ -27,7 +27,7 @@ TEST(AnswerCache, HoldsUntilTheStoresRevisionMoves) {
 TEST(AnswerCache, SameEpochKeepsItsBytes) {
   AnswerCache cache(100, 1 << 20);
   const Answer first = cache.keep("q", 1, answer("a", 1));
-  const Answer second = cache.keep("q", 5, answer("a", 1)); // another machine's documents have changed
+  const Answer second = cache.keep("q", 5, answer("a", 1)); // documents of another machine have changed
   EXPECT_EQ(second.epoch, 1);
   EXPECT_EQ(second.body, first.body);
   EXPECT_EQ(cache.find("q", 5).value().body, first.body);
@@ -53,7 +53,7 @@ TEST(AnswerCache, ForgetsTheOldestOfManyEpochs) {
 TEST(AnswerCache, LateAnswerDoesNotReplaceANewerOne) {
   AnswerCache cache(100, 1 << 20);
   cache.keep("q", 7, answer("new", 7));
-  EXPECT_EQ(*cache.keep("q", 6, answer("old", 6)).body, "old"); // its own asker's, and nobody else's
+  EXPECT_EQ(*cache.keep("q", 6, answer("old", 6)).body, "old"); // for its own asker only
   EXPECT_EQ(*cache.find("q", 7).value().body, "new");
 }
 
@@ -84,7 +84,7 @@ TEST(AnswerCache, ForgetsWhatWasNotAskedForLongest) {
   EXPECT_LE(kept, 16);
 }
 
-/// Of this process, resident.
+/// The resident memory of this process.
 std::size_t resident_bytes() {
   std::ifstream statm("/proc/self/statm");
   std::size_t total = 0, resident = 0;
@@ -99,7 +99,7 @@ TEST(Caches, AMillionQuestionsTakeNoMoreThanTheyMay) {
   QuestionCache questions(kBytes);
   Compressor compressor(kBytes);
   std::size_t before = 0;
-  std::string filling; // of 64 different bytes in no order, so that it hardly shrinks
+  std::string filling; // 64 different bytes in no order, which hardly compress
   for (std::uint32_t at = 0, state = 1; at < 1500; ++at)
     filling += static_cast<char>('0' + (state = state * 1664525 + 1013904223) / (1U << 26));
   for (int i = 0; i < kQuestions; ++i) {
@@ -112,7 +112,7 @@ TEST(Caches, AMillionQuestionsTakeNoMoreThanTheyMay) {
       Response response{.body = kept.body, .etag = kept.etag};
       compressor.encode(response, "gzip");
     }
-    if (i == kQuestions / 10) before = resident_bytes(); // all are full
+    if (i == kQuestions / 10) before = resident_bytes(); // all caches are full by now
   }
   EXPECT_LT(resident_bytes(), before + kBytes);
   EXPECT_LT(before, 16 * kBytes);

@@ -1,5 +1,5 @@
-"""Documents that contradict themselves: refused naming the field by every route that takes them, and never the end of
-the service, nor of anybody else's answers.
+"""Documents that contradict themselves. Every route that takes documents refuses them and names the field. They end
+neither the service nor anybody else's answers.
 
 bad_documents_test.py PATH_OF_MC2
 """
@@ -11,7 +11,7 @@ from serving import SHAPE_QUERY, ServiceTest, program
 
 
 def changed(document, *changes):
-    """A copy with other values at paths such as "variants/0/compute/fixed_us"."""
+    """A copy of the document with other values at paths such as "variants/0/compute/fixed_us"."""
     result = copy.deepcopy(document)
     for path, value in changes:
         at = result
@@ -32,7 +32,7 @@ class BadDocumentsTest(ServiceTest):
         return self.service.json("GET", f"/v1/{kind}/{digest}")
 
     def refuse(self, target, document, field):
-        """`field` as JSON names it; what is refused changes nothing."""
+        """Posts a document that must be refused, naming `field` as JSON does. The service must live on."""
         status, _, body = self.service.request("POST", target, json.dumps(document))
         problem = json.loads(body)
         self.assertEqual((status, problem.get("field")), (400, field), body)

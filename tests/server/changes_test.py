@@ -1,4 +1,4 @@
-"""Watching `mc2 serve`: what becomes of documents is told to those who wait for it, at once and without a gap."""
+"""Watching `mc2 serve`: whoever waits for changes of documents is told them at once and without a gap."""
 
 import concurrent.futures
 import copy
@@ -29,7 +29,7 @@ class Stream:
         self.status = self.answer.status
 
     def next_event(self):
-        """(id, type, data); None at the end."""
+        """The next event as (id, type, data); None at the end of the stream."""
         fields = {}
         while line := self.answer.readline():
             line = line.decode().rstrip("\n")
@@ -41,7 +41,7 @@ class Stream:
         return None
 
     def close(self):
-        self.answer.close()  # holds the socket, once the service has said that it will end it
+        self.answer.close()  # the answer holds the socket once the service has said that it will close
         self.connection.close()
 
 
@@ -181,10 +181,10 @@ class ChangesTest(ServiceTest):
         refused = self.stream(service)
         self.assertEqual(refused.status, 503)
         self.assertIn("--watchers", json.loads(refused.answer.read())["detail"])
-        epoch = service.json("GET", "/v1/changes")["epoch"]  # without waiting, everybody may
+        epoch = service.json("GET", "/v1/changes")["epoch"]  # a question that does not wait is answered
         self.assertEqual(service.request("GET", f"/v1/changes?since={epoch}&wait_ms=1000")[0], 503)
         streams[0].close()
-        self.wait_for_watchers(service, 1)  # one that has gone makes room
+        self.wait_for_watchers(service, 1)  # a client that has gone makes room
         self.assertEqual(self.stream(service).status, 200)
 
     def test_those_who_wait_do_not_keep_a_service_from_ending(self):
@@ -220,7 +220,7 @@ class ChangesTest(ServiceTest):
         service.json("POST", "/v1/plans", self.plan(service, k=80), status=201)
         stream = self.stream(service)
         stream.next_event()
-        with open(self.store, "r+b") as file:  # the same file, as a backup is put back
+        with open(self.store, "r+b") as file:  # rewrites the same file, as restoring a backup does
             file.write(earlier)
             file.truncate()
         for _ in range(400):

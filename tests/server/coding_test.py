@@ -1,4 +1,4 @@
-"""Answers of `mc2 serve` under gzip, and bodies under anything."""
+"""Answers of `mc2 serve` compressed with gzip, and bodies under any Content-Encoding."""
 
 import gzip
 
@@ -64,7 +64,7 @@ class CodingTest(ServiceTest):
             self.assertEqual(b"Content-Encoding: gzip" in answer, is_coded, headers)
 
     def test_compressed_bodies_are_refused_before_they_are_read(self):
-        body = gzip.compress(b" " * 10_000_000)  # what a bomb looks like
+        body = gzip.compress(b" " * 10_000_000)  # compressed like a decompression bomb
         for coding, status in (("gzip", 415), ("br", 415), ("identity", 400)):
             found, headers, _ = self.service.request(
                 "POST", "/v1/plan", body if status == 415 else b"{", {"Content-Encoding": coding}

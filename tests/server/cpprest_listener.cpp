@@ -1,4 +1,4 @@
-// What `mc2 serve` would be with cpprestsdk's own listener; built for cpprest_listener_test.py only.
+// A service on the listener of cpprestsdk, which `mc2 serve` does not use. Only cpprest_listener_test.py needs it.
 //   server_cpprest_listener PORT    answers every request on loopback until its standard input ends
 
 #include <cpprest/http_listener.h>

@@ -1,4 +1,4 @@
-"""Questions that take long: given up at their deadline, when nobody waits any more, and when the service ends."""
+"""Questions that take long are given up at their deadline, when nobody waits any more, and when the service ends."""
 
 import http.client
 import json
@@ -71,7 +71,7 @@ class DeadlinesTest(ServiceTest):
             ranges,
             f"/v1/models/{kept}/exploration?m={10**6}&alignment=1&deadline_ms=50",
             f"/v1/plans/{plan}/explanation?deadline_ms=1",
-        ):  # hundreds of plans of a small operator
+        ):  # each plans a small operator hundreds of times
             status, problem, _ = self.ask(service, target)
             self.assertEqual((status, problem.get("field")), (503, "deadline_ms"), target)
 

@@ -1,9 +1,9 @@
-"""What `mc2 serve` does with many plans, many questions and much time. Not a test; prints figures, exits with 1 where
-one is missed.
+"""Measures `mc2 serve` with many plans, many questions and much time. Not a test: it prints figures, and exits with
+1 where one misses its limit.
 
-Usage: python3 endurance.py MC2 plans [--count 100000]        ready <= 2 s, lookup p99 <= 1 ms, memory <= 300 MiB
-       python3 endurance.py MC2 same-bytes [--count 1000000]  byte-identical answers, also after three restarts
-       python3 endurance.py MC2 soak [--seconds 3600] [--rate 1000]  memory and descriptors stay flat
+ Usage: python3 endurance.py MC2 plans [--count 100000]        ready <= 2 s, lookup p99 <= 1 ms, memory <= 300 MiB
+ python3 endurance.py MC2 same-bytes [--count 1000000]  byte-identical answers, also after three restarts
+ python3 endurance.py MC2 soak [--seconds 3600] [--rate 1000]  memory and descriptors stay flat
 """
 
 import argparse
@@ -24,7 +24,7 @@ TARGET = f"/v1/plan?{SHAPE_QUERY}"
 
 
 class Client:
-    """Requests on one connection that stays open, many on the way at a time."""
+    """One connection that stays open, with many requests on the way at a time."""
 
     def __init__(self, service):
         self.connection = service.connect()
@@ -34,7 +34,7 @@ class Client:
         self.connection.sendall(b"".join(requests))
 
     def answer(self):
-        """(status line, body)"""
+        """Reads the next answer as (status line, body)."""
         status, length = self.file.readline(), 0
         for line in iter(self.file.readline, b"\r\n"):
             name, _, value = line.partition(b":")
@@ -68,12 +68,12 @@ def mc2(*arguments):
 
 
 def sizes(index):
-    """n and k of the plan with this number; none is that of the tuned plan."""
+    """n and k of the plan with this number. The tuned plan has neither."""
     return 1000 + index % 1000, 1000 + index // 1000
 
 
 def add_plans(store, directory, count):
-    """Copies of the tuned plan for other n and k."""
+    """Adds `count` copies of the tuned plan for other n and k to the store."""
     document = json.loads(mc2("db", "export", "--store", store))
     original, batch = document["plans"][0], directory / "batch.json"
     for first in range(0, count, 20_000):
@@ -97,7 +97,7 @@ def measure_plans(store, directory, arguments):
     ready_s = time.monotonic() - started
     client, took_ms = Client(service), []
     chosen = random.Random(1).sample(range(arguments.count), min(20_000, arguments.count))
-    for index in chosen:  # each for the first time: none is in the memory of the service
+    for index in chosen:  # each is asked for the first time, so the service has none in memory
         n, k = sizes(index)
         began = time.perf_counter()
         client.send([get(f"/v1/plan?m=96&n={n}&k={k}")])
@@ -168,7 +168,7 @@ def measure_soak(store, directory, arguments):
         if due < 20:
             time.sleep(0.01)
             continue
-        client = Client(service)  # connections come and go
+        client = Client(service)  # a new connection each time
         for first in range(0, due, 50):
             chosen = [requests[(asked + i) % len(requests)] for i in range(min(50, due - first))]
             client.send(chosen)

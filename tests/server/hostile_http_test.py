@@ -1,6 +1,7 @@
-"""What a client may send and must not achieve: the service answers with the right status, closes, and lives on.
+"""What a client may send and must not achieve: the service answers with the right status, closes the connection, and
+lives on.
 
-The first case is the reason why the bytes on the wire are read by Boost.Beast: a chunk size of -1 ends a process that
+The first case is the reason why Boost.Beast reads the bytes on the wire: a chunk size of -1 ends a process that
 listens with cpprestsdk 2.10.18 (docs/adr/0008-beast-on-the-wire.md).
 """
 

@@ -147,7 +147,7 @@ class ImportsTest(ServiceTest):
 
 class LargeBodiesTest(ServiceTest):
     def memory_bytes(self):
-        """Memory of the service that is no file's: what must be bounded."""
+        """The service's memory that belongs to no file. This memory must be bounded."""
         text = pathlib.Path(f"/proc/{self.service.process.pid}/status").read_text()
         return int(next(line for line in text.splitlines() if line.startswith("RssAnon:")).split()[1]) << 10
 
@@ -229,7 +229,7 @@ class LargeBodiesTest(ServiceTest):
         for upload in uploads:
             upload.join()
         self.assertEqual(answers, [200, 200])
-        self.assertGreater(asked, 20)  # each waited for the uploads, only two or three could have been asked
+        self.assertGreater(asked, 20)  # had each waited for the uploads, only two or three were asked
 
     def test_bodies_that_break_off_leave_their_place(self):
         self.service = self.start("--uploads", 1)
@@ -237,7 +237,7 @@ class LargeBodiesTest(ServiceTest):
             connection = self.begin(2 * MIB)
             connection.send(b" " * MIB)
             connection.close()
-        for _ in range(100):  # the service learns of the end a moment later
+        for _ in range(100):  # the service notices the end a moment later
             if self.service.request("POST", "/v1/imports?dry_run=true", b" " * (2 * MIB))[0] == 400:
                 return
         self.fail("no place is free again")

@@ -1,4 +1,4 @@
-"""Limits, deadlines, settings and the end of `mc2 serve`."""
+"""Limits, deadlines and settings of `mc2 serve`, and how it ends."""
 
 import json
 import re
@@ -50,7 +50,7 @@ class LimitsTest(ServiceTest):
         self.assertLess(mib, stall.LIMIT_MIB)
 
     def served_connections(self, service, count):
-        """That stay open."""
+        """Opens this many connections that were answered once and stay open."""
         connections = [service.connect() for _ in range(count)]
         for connection in connections:
             connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -70,7 +70,7 @@ class LimitsTest(ServiceTest):
             self.assertEqual(json.loads(answer.partition(b"\r\n\r\n")[2])["status"], 503)
         for connection in held:
             connection.close()
-        for _ in range(100):  # the service learns of the closed ones a moment later
+        for _ in range(100):  # the service notices the closed ones a moment later
             try:
                 if service.request("GET", "/livez")[0] == 200:
                     return
@@ -104,7 +104,7 @@ class LimitsTest(ServiceTest):
         self.assertEqual(service.request("POST", "/v1/models", b" " * 2001)[0], 400, "models may be larger")
 
     def refused(self, service, request):
-        """(status, X-Request-Id, problem) of what these bytes are answered with."""
+        """(status, X-Request-Id, problem) of the answer to these bytes."""
         head, _, body = service.raw(request, keeps_sending_open=True).partition(b"\r\n\r\n")
         return int(head.split()[1]), re.search(r"X-Request-Id: (\S+)", head.decode()).group(1), json.loads(body)
 
@@ -131,7 +131,7 @@ class LimitsTest(ServiceTest):
             b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nX-Request-Id: slow\r\nContent-Length: 9\r\n\r\n{",
             keeps_sending_open=True,
         )
-        self.assertEqual(service.stop(), 0)  # by then all lines are written
+        self.assertEqual(service.stop(), 0)  # all lines are written by then
         records = [json.loads(line) for line in service.log.read_text().splitlines() if line.startswith("{")]
         self.assertEqual(
             [record["target"] for record in records if record["request_id"] == "mine"],
@@ -152,7 +152,7 @@ class LimitsTest(ServiceTest):
         ):
             service.raw(request, keeps_sending_open=True)
             counted = f'mc2_requests_total{{method="{method}",route="{route}",status="{status}"}} 1\n'
-            time.sleep(0.2)  # requests of one address
+            time.sleep(0.2)  # the rate limit counts requests of one address
             self.assertIn(counted, service.request("GET", "/metrics")[2].decode(), request[:60])
         statuses = [service.request("GET", "/livez")[0] for _ in range(20)]
         time.sleep(1)
@@ -208,10 +208,10 @@ class LimitsTest(ServiceTest):
         config.write_text(json.dumps({"body-bytes": 3000, "header-bytes": 3000, "idle-timeout": 7}))
         environment = {**program.environment(self.directory), "MC2_SERVE_HEADER_BYTES": "2000"}
         done = self.mc2("serve", "--config", config, "--body-bytes", "100", "--store", self.store, env=environment)
-        self.assert_refused(done, program.USAGE, "body_bytes", "1024 to")  # the option, not the file
+        self.assert_refused(done, program.USAGE, "body_bytes", "1024 to")  # names the option, not the file
         environment["MC2_SERVE_HEADER_BYTES"] = "100"
         done = self.mc2("serve", "--config", config, "--store", self.store, env=environment)
-        self.assert_refused(done, program.USAGE, "header_bytes", "256 to")  # the environment, not the file
+        self.assert_refused(done, program.USAGE, "header_bytes", "256 to")  # names the environment, not the file
 
     def test_settings_that_are_none(self):
         config = self.directory / "serve.json"

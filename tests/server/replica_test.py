@@ -1,5 +1,5 @@
-"""Replicas: `mc2 serve --follow` answers what its leader does, keeps answering without it, and takes documents nowhere
-else."""
+"""Replicas: `mc2 serve --follow` answers as its leader does, and keeps answering without it. Documents are only
+taken by the leader."""
 
 import concurrent.futures
 import copy
@@ -25,7 +25,7 @@ class ReplicaTest(ServiceTest):
         return f"http://127.0.0.1:{service.port}"
 
     def replica_of(self, leader, *options, store=None, port=0, **environment):
-        """A replica with a folder of its own, or on the store of one before."""
+        """A replica with a folder of its own, or on the store of an earlier replica."""
         self.replica_count += 1
         folder = store.parent if store else self.directory / f"replica{self.replica_count}"
         folder.mkdir(exist_ok=True)
@@ -89,7 +89,7 @@ class ReplicaTest(ServiceTest):
         for turn in range(20):
             leader.json("POST", "/v1/plans", self.other_plan(leader, f"plan {turn}"), status=201)
             answer = leader.request("GET", PLAN)[2]
-            for replica in replicas:  # that may not have it yet: it waits
+            for replica in replicas:  # a replica that does not have the plan yet waits for it
                 status, _, theirs = replica.request("GET", f"{PLAN}&epoch={json.loads(answer)['epoch']}")
                 self.assertEqual((status, theirs), (200, answer))
 
@@ -142,7 +142,7 @@ class ReplicaTest(ServiceTest):
         self.assertGreater(float(re.search(r"^mc2_replica_behind_seconds (\S+)$", metrics, re.M)[1]), 0.3)
         self.assertIn("cannot be followed: ", replica.log.read_text())
         replica.stop()
-        replica = self.replica_of(self.url(leader), store=replica.store)  # it begins without one, too
+        replica = self.replica_of(self.url(leader), store=replica.store)  # it starts without its leader, too
         self.assertEqual(replica.request("GET", PLAN)[2], before)
 
         leader = self.start(port=port)
@@ -223,10 +223,10 @@ class ReplicaTest(ServiceTest):
             leader.json("POST", "/v1/plans", self.other_plan(leader, f"lost {turn}"), status=201)
         self.wait_until_current(replica, leader)
         leader.stop()
-        shutil.copy(earlier, self.store)  # as from a backup
+        shutil.copy(earlier, self.store)  # restored from a backup
         told = lambda: replica.request("GET", PLAN)[1]["Mc2-Replica"]
         self.wait_until(lambda: told().endswith("connected=?0"), told)
-        replica.process.send_signal(signal.SIGSTOP)  # while the other store comes to the same epoch, and beyond
+        replica.process.send_signal(signal.SIGSTOP)  # while the other store reaches the same epoch and goes beyond
         leader = self.start(port=port)
         for turn in range(4):
             leader.json("POST", "/v1/plans", self.other_plan(leader, f"other {turn}"), status=201)
@@ -253,7 +253,7 @@ class ReplicaTest(ServiceTest):
         leader.json("POST", "/v1/plans", plan, status=201)
         self.wait_until_current(replica, leader)
         before = self.revision(replica)
-        replica.process.send_signal(signal.SIGSTOP)  # it has no look at its leader meanwhile
+        replica.process.send_signal(signal.SIGSTOP)  # so that it cannot see its leader meanwhile
         leader.stop()
         shutil.copy(earlier, self.store)
         leader = self.start(port=port)
@@ -275,7 +275,7 @@ class ReplicaTest(ServiceTest):
         time.sleep(0.5)
         running = self.replica_of(self.start())
         running.stop()
-        waiting = self.replica_of(url, "--forward-writes", store=running.store)  # it has what it had
+        waiting = self.replica_of(url, "--forward-writes", store=running.store)  # it keeps what it had
         plan = json.dumps(self.other_plan(waiting, "never kept"))
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             sent = pool.submit(waiting.request, "POST", "/v1/plans", plan)

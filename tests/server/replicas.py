@@ -1,7 +1,7 @@
-"""Replicas in hard use; run by hand, docs/service.md has its figures. Exits with 1 where a limit is missed.
+"""Puts replicas to hard use. Run by hand; docs/service.md has the figures. Exits with 1 where a limit is missed.
 
-  replicas.py MC2 kills [--kills 1000]                      leader and replicas are killed while others write and ask
-  replicas.py MC2 fan-out [--replicas 24] [--writes 10000]  how soon all have what was kept last
+ replicas.py MC2 kills [--kills 1000]                      leader and replicas are killed while others write and ask
+ replicas.py MC2 fan-out [--replicas 24] [--writes 10000]  how soon all replicas have what was kept last
 """
 
 import argparse
@@ -22,7 +22,7 @@ CURRENT_WITHIN_S = 2.0
 
 
 class Cluster:
-    """A leader and its replicas, each with a folder and a port that it has again once it was killed."""
+    """A leader and its replicas. Each has its own folder and port, and gets them again after it was killed."""
 
     def __init__(self, directory, replica_count, *options):
         self.directory = directory
@@ -48,7 +48,7 @@ class Cluster:
         return self.services[number].json("GET", "/readyz")["revision"]
 
     def wait_until_current(self, within_s):
-        """Seconds until every replica has the leader's revision."""
+        """Waits until every replica has the leader's revision. Returns the seconds that it took."""
         start, wanted = time.monotonic(), self.revision(0)
         for number in range(1, len(self.ports)):
             while self.revision(number) < wanted:
@@ -83,9 +83,9 @@ def run_kills(cluster, kill_count):
     def attempt(method, target, body=None):
         try:
             return random.choice(cluster.services).request(method, target, body)
-        except OSError:  # it is being killed
+        except OSError:  # the service is being killed
             return 0, {}, b""
-        except Exception as fault:  # http.client's, of half an answer
+        except Exception as fault:  # http.client raises them for half an answer
             if "http.client" not in type(fault).__module__:
                 raise
             return 0, {}, b""
@@ -99,7 +99,7 @@ def run_kills(cluster, kill_count):
                 with lock:
                     acknowledged[k] = json.loads(body)["digest"]
 
-    def replace():  # one operator's plan, again and again: what askers may get two of
+    def replace():  # replaces one operator's plan again and again, so that askers may get two of them
         for turn in range(10**9):
             if ends.wait(0.01):
                 return
@@ -160,7 +160,7 @@ def run_fan_out(cluster, write_count):
     target = f"/v1/plan?{SHAPE_QUERY}"
     counts = {"same": 0, "another epoch": 0, "differ": 0}
 
-    def ask_as_ranks():  # one asks anywhere, another one elsewhere for its epoch
+    def ask_as_ranks():  # one rank asks anywhere, another one asks elsewhere for the first one's epoch
         while not ends.wait(0.02):
             first, second = random.sample(cluster.services, 2)
             answer = first.request("GET", target)[2]

@@ -1,4 +1,4 @@
-"""Results that others measured: pushed to a service, served by it, and held against what was predicted."""
+"""Results that others measured are pushed to a service, served by it, and compared with the prediction."""
 
 import concurrent.futures
 import copy
@@ -24,7 +24,7 @@ class ResultsTest(ServiceTest):
         return float(line.split()[-1])
 
     def samples(self, factor):
-        """Twenty of a matmul, as the model has them but for the factor."""
+        """A profile with twenty samples of a matmul, each `factor` times as long as a kept one."""
         profile = copy.deepcopy(self.exported()["samples"][0]["document"])
         models = [entry["document"] for entry in self.exported()["models"]]
         alone = [s for s in profile["samples"] if s["component"] == "matmul" and s["context"] == "alone"]
@@ -36,7 +36,7 @@ class ResultsTest(ServiceTest):
         return profile
 
     def test_what_a_worker_tuned_is_served_by_another_service(self):
-        """Samples, model, races and plan, each as the worker's store has it."""
+        """The other service gets samples, model, races and plan from the worker's store."""
         other = Service(self.directory / "other.db", self.directory)
         self.addCleanup(other.stop)
         worker = self.exported()
@@ -82,7 +82,8 @@ class ResultsTest(ServiceTest):
         )
         self.assertEqual(problem["field"], "ranks")
         self.service.json("GET", f"/v1/plan?device=ascend-910b&backend=host&{shape}", status=404)
-        # Whatever is imported of the device changes the answer, also to those who name one of its logs.
+        # Whatever is imported for the device changes the answer, also for those who name the fingerprint of one of its
+        # logs.
         log = (
             "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n"
             'x,MatMulV3,803,"""4096,3072;3072,8192""",FLOAT16;FLOAT16,"""4096,8192"""\n'
@@ -132,7 +133,7 @@ class ResultsTest(ServiceTest):
         )
 
     def test_who_only_asks_does_not_wait_for_those_who_wait_for_the_store(self):
-        """Another process changes the store for a while; more requests than there are threads wait for it."""
+        """Another process locks the store for a while, and more writes wait for it than the service has threads."""
         plan = json.dumps(self.exported()["plans"][0]["document"])
         with sqlite3.connect(self.store, isolation_level=None) as other, concurrent.futures.ThreadPoolExecutor(
             16
@@ -229,12 +230,12 @@ class ResultsTest(ServiceTest):
             "pair_count": 9,
             "serial_us": 150.0,
         }
-        self.service.json("POST", "/v1/plans", plan, status=201)  # takes the place of the only one
+        self.service.json("POST", "/v1/plans", plan, status=201)  # replaces the only plan
         self.assertEqual(self.gauge("mc2_plans_raced"), 1)
         self.assertEqual(self.gauge("mc2_plans_covered"), 0)
         for quantile in ("0.5", "0.9", "1"):  # 125 / 100 - 1
             self.assertAlmostEqual(self.gauge(f'mc2_plan_prediction_error_ratio{{quantile="{quantile}"}}'), 0.25)
-        plan["op"]["m"] = 96  # a second one, predicted exactly: the median lies half way
+        plan["op"]["m"] = 96  # a second plan, predicted exactly: the median lies half way
         plan["validation"]["fused_us"] = 100.0
         self.service.json("POST", "/v1/plans?purpose=tuned%20direct", plan, status=201)
         self.assertEqual(self.gauge("mc2_plans_raced"), 2)
@@ -250,7 +251,7 @@ class ResultsTest(ServiceTest):
         ranges = "/v1/plan/ranges?first_m=90&" + SHAPE_QUERY
         for _ in range(3):
             self.service.json("GET", ranges)
-        self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&epoch={plans[0]['epoch'] + 1}", status=409)  # is none
+        self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&epoch={plans[0]['epoch'] + 1}", status=409)  # does not count
         lines = self.service.request("GET", "/metrics")[2].decode().splitlines()
         made = [line for line in lines if line.startswith("mc2_plan_answers_total{") and 'source="model"' in line]
         self.assertEqual([float(line.split()[-1]) for line in made], [3])

@@ -54,7 +54,7 @@ TEST(Router, WhatReadsTheStoreOrPlansKeepsNobodyWaiting) {
     const bool is_quick =
         route.access == Access::Open || route.pattern == "/version" || route.pattern == "/openapi.yaml";
     EXPECT_EQ(route.needs.work == Work::Quick, is_quick) << route.pattern;
-    const bool is_write = route.method != "GET" && route.access >= Access::Write; // a backup is read, by admins alone
+    const bool is_write = route.method != "GET" && route.access >= Access::Write; // a backup is a GET, for admins only
     EXPECT_EQ(route.needs.work == Work::Write, is_write) << route.pattern;
   }
 }

@@ -1,4 +1,4 @@
-"""Every route of `mc2 serve`, each answer held against the description that it serves."""
+"""Every route of `mc2 serve`. Each answer is compared with the description that the service gives."""
 
 import contextlib
 import copy
@@ -15,11 +15,11 @@ import yaml
 
 from serving import SHAPE_QUERY, ServiceTest, program
 
-OPENAPI = {}  # as served
+OPENAPI = {}  # the description, as served
 
 
 def resolved(node):
-    """A node of the description, behind its reference within it."""
+    """A node of the description; a reference within the description is replaced by what it names."""
     while "$ref" in node and node["$ref"].startswith("#/"):
         target = OPENAPI
         for part in node["$ref"][2:].split("/"):
@@ -33,7 +33,7 @@ def validator(schema):
 
 
 def references(node):
-    """Of a description, everywhere."""
+    """All references in a description, at any depth."""
     for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
         if key == "$ref":
             yield value
@@ -68,7 +68,7 @@ class RoutesTest(ServiceTest):
         away = self.store.with_name("away.db")
         self.store.rename(away)
         self.assertIn("was deleted, moved or replaced", self.wait_for_ready(503)["detail"])
-        shutil.copy(away, self.store)  # another file: the service still has the one that was moved
+        shutil.copy(away, self.store)  # another file: the service still has the moved one open
         self.assertIn("was deleted, moved or replaced", self.wait_for_ready(503)["detail"])
         away.rename(self.store)
         self.assertEqual(self.wait_for_ready(200)["status"], "ready")
@@ -83,14 +83,14 @@ class RoutesTest(ServiceTest):
         self.assertIn("disk is full", self.service.log.read_text())
 
     def varies_on(self, target, accept):
-        """Every header Vary of an answer."""
+        """Every Vary header of the answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.service.port, timeout=30)
         self.addCleanup(connection.close)
         connection.request("GET", target, headers={"Accept": accept})
         return connection.getresponse().headers.get_all("Vary")
 
     def ask(self, method, target, status, body=None, headers=None):
-        """The answer, which must be one that the description has for this route and status."""
+        """Asks, and returns the answer. The description must have it for this route and status."""
         text = body if body is None or isinstance(body, (str, bytes)) else json.dumps(body)
         found, got, answer = self.service.request(method, target, text, headers)
         self.assertEqual(found, status, f"{method} {target}: {answer[:500]}")
@@ -125,7 +125,7 @@ class RoutesTest(ServiceTest):
         self.ask("GET", "/v1/plan/ranges?first_m=66&m=96&n=65&k=64&transfer=no", 404)
 
     def exercise_llms(self):
-        """A model whose layers are the kept operator, and one that is built in."""
+        """Plans a model whose layers are the kept operator, and one that is built in."""
         self.assertIn("Llama-3-8B", [llm["name"] for llm in self.ask("GET", "/v1/llms", 200)["items"]])
         self.ask("GET", "/v1/llms?page=1", 400)
         config = {
@@ -167,7 +167,7 @@ class RoutesTest(ServiceTest):
         self.service.request("DELETE", f"/v1/models/{kept}")
 
     def exercise_reading(self):
-        """Everything that changes nothing."""
+        """Asks everything that changes nothing."""
         for path in ("/livez", "/readyz", "/version", "/metrics", "/openapi.yaml", "/v1/fingerprints"):
             self.ask("GET", path, 200)
         self.ask("GET", f"/v1/plan?{SHAPE_QUERY}", 200)
@@ -189,7 +189,7 @@ class RoutesTest(ServiceTest):
         self.ask("GET", "/v1/plans/ffffffff/explanation", 404)
 
     def exercise_dashboard(self):
-        """The page and its files; where it was not built, that it says so."""
+        """Asks for the page and its files. Where the page was not built, the service must say so."""
         has_page = self.service.request("GET", "/")[0] == 200
         self.ask("GET", "/assets/nothing.js", 404)
         self.ask("GET", "/assets/index.html", 404)
@@ -241,7 +241,7 @@ class RoutesTest(ServiceTest):
             ("GET", "/v1/snapshot"),
         ):
             self.ask(method, f"{target}?colour=red", 400)
-        for copy_of in ("/v1/backup", "/v1/snapshot"):  # bytes; tokens_test.py and replica_test.py have them
+        for copy_of in ("/v1/backup", "/v1/snapshot"):  # bytes; tokens_test.py and replica_test.py check them
             version = "?version=" + self.service.json("GET", "/version")["version"] if "snapshot" in copy_of else ""
             self.assertEqual(self.service.request("GET", copy_of + version)[0], 200)
             self.seen.add(("GET", copy_of, "200"))
@@ -266,7 +266,7 @@ class RoutesTest(ServiceTest):
         model = self.service.json("GET", "/v1/models/" + self.service.json("GET", "/v1/models")["items"][0]["digest"])
         self.ask("POST", "/v1/plan", 200, request)
         other = copy.deepcopy(request)
-        other["op"]["n"] = 64 * 64  # too far from what is kept
+        other["op"]["n"] = 64 * 64  # too far from all kept operators
         self.ask("POST", "/v1/plan", 404, other)
         self.ask("POST", "/v1/plan?epoch=1234567", 409, request)
         self.ask("POST", "/v1/plan", 412, request, {"If-None-Match": "*"})
@@ -281,7 +281,7 @@ class RoutesTest(ServiceTest):
         self.ask("POST", "/v1/models", 201, model)
         for path, name in (("/v1/samples", "samples"), ("/v1/measurements", "measurements")):
             document = self.exported()[name][0]["document"]
-            self.ask("POST", path, 200 if name == "samples" else 201, document)  # samples are kept once
+            self.ask("POST", path, 200 if name == "samples" else 201, document)  # equal samples are kept once
             kept = self.service.json("GET", path)["items"][0]["digest"]
             self.assertEqual(self.ask("GET", f"{path}/{kept}", 200), document)
             self.ask("GET", f"{path}/{kept}", 304, headers={"If-None-Match": f'"{kept}"'})
@@ -295,7 +295,7 @@ class RoutesTest(ServiceTest):
         self.ask("DELETE", f"{path}/xyz", 400)
 
     def exercise_imports(self):
-        """Their answers in detail: imports_test.py."""
+        """Asks each kind of import once; imports_test.py has their answers in detail."""
         log = (program.SOURCE_DIRECTORY / "data/logs/nccl_tests.log").read_bytes()
         said = "?op=matmul_all_reduce&m=4096&n=8192&k=3072&dtype=bf16&device=npu"
         self.ask("POST", f"/v1/imports{said}&dry_run=true&every_line=true", 200, log)
@@ -349,14 +349,14 @@ class RoutesTest(ServiceTest):
         other["timeline"]["first"] = []
         self.ask("POST", "/v1/plans", 400, other)
         other["timeline"]["second"] = []
-        self.ask("POST", "/v1/plans", 400, other)  # what is predicted has a timeline
+        self.ask("POST", "/v1/plans", 400, other)  # a plan with predictions has a timeline
         for times, keys in (
             (other, ("serial_us", "compute_us", "communication_us", "ideal_us")),
             (other["makespan"], ("us", "low_us", "high_us")),
             (other["timeline"], ("makespan_us", "overlap_us")),
         ):
             times.update(dict.fromkeys(keys, 0))
-        other.pop("benefit_interval", None)  # a plan of which nothing is predicted, which cannot be drawn
+        other.pop("benefit_interval", None)  # a plan without predictions, which cannot be drawn
         undrawn = self.ask("POST", "/v1/plans", 201, other)["digest"]
         self.ask("GET", f"/v1/plans/{undrawn}?format=svg", 422)
         self.assertIn("predicted", self.ask("GET", f"/v1/plans/{undrawn}?format=text", 200))
@@ -383,7 +383,7 @@ class RoutesTest(ServiceTest):
             if method != "parameters"
             for status in operation["responses"]
         }
-        elsewhere |= {row for row in described if row[2] == "503"}  # a store that is gone; deadlines_test.py
+        elsewhere |= {row for row in described if row[2] == "503"}  # the store is gone; deadlines_test.py
         unseen = described - self.seen - elsewhere - {("POST", "/v1/plan", "422")}
         self.assertEqual(unseen, set(), "described, but not seen here")
 
@@ -407,8 +407,8 @@ class RoutesTest(ServiceTest):
             self.assertEqual((status, problem["code"]), (412, "precondition_failed"), wrong)
             self.assertIn(kept, problem["detail"])
         self.assertEqual(post(other, If_None_Match="*")[0], 412)
-        self.assertEqual(self.service.json("GET", "/v1/plans")["items"][0]["digest"], kept)  # it stays
-        # As it was read, plain or compressed.
+        self.assertEqual(self.service.json("GET", "/v1/plans")["items"][0]["digest"], kept)  # the kept plan stays
+        # The ETag of a plan as it was read, plain or compressed.
         status, headers, _ = self.service.request("GET", f"/v1/plans/{kept}", headers={"Accept-Encoding": "gzip"})
         self.assertNotEqual(headers["ETag"], f'"{kept}"')
         status, answer = post(other, If_Match=f'"x", {headers["ETag"]}')
@@ -425,7 +425,7 @@ class RoutesTest(ServiceTest):
         self.ask("GET", "/openapi.yaml", 200)
         kept = yaml.safe_load((program.SOURCE_DIRECTORY / "schemas/openapi.yaml").read_text())
         self.assertEqual(OPENAPI["paths"].keys(), kept["paths"].keys())
-        for reference in references(OPENAPI):  # it is whole by itself
+        for reference in references(OPENAPI):  # the description refers to itself only
             self.assertTrue(reference.startswith("#/components/"), reference)
             self.assertTrue(resolved({"$ref": reference}), reference)
         source = (program.SOURCE_DIRECTORY / "server/src/routes/router.cpp").read_text()
@@ -468,7 +468,7 @@ class RoutesTest(ServiceTest):
                     line for line in answer.splitlines() if 'class="compute' in line or 'class="communication' in line
                 ]
                 self.assertGreaterEqual(len(bars), 2)
-                for bar in bars:  # the program's has the cost curves below
+                for bar in bars:  # the program's drawing has the cost curves below
                     self.assertIn(bar, drawn.read_text())
         self.assertEqual(len(tags), 4)
 
@@ -482,7 +482,7 @@ class RoutesTest(ServiceTest):
         self.assertEqual((other["source"], other["created_at"]), ("model", None))
 
     def test_what_is_not_said_is_the_machines(self):
-        for alignment, source in ((64, "stored"), (128, "model")):  # the host's own, and PlanOptions'
+        for alignment, source in ((64, "stored"), (128, "model")):  # the host's alignment, PlanOptions' default
             self.assertEqual(
                 self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&alignment={alignment}")["source"], source
             )
@@ -527,7 +527,7 @@ class RoutesTest(ServiceTest):
         second = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")
         self.assertGreater(second["epoch"], epoch)
         self.assertEqual(second["plan"]["reason"], "another")
-        # A rank that asks for the first one's epoch gets the first one's plan.
+        # A rank that asks for the first rank's epoch gets the first rank's plan.
         self.assertEqual(self.service.request("GET", f"/v1/plan?{SHAPE_QUERY}&epoch={epoch}")[2], first[2])
 
     def test_an_equal_plan_that_is_kept_is_another_answer(self):
@@ -664,7 +664,8 @@ class RoutesTest(ServiceTest):
         self.assertIn('is not unique: with backend "host" there are', problem["detail"])
 
     def answer_after(self, target, source):
-        """The answer from this source, or the last one: what others write to the store is seen 50 ms later."""
+        """The answer from this source, or the last one after 10 s: the service sees others' writes to the store 50
+        ms later."""
         deadline = time.monotonic() + 10
         while (answer := self.service.json("GET", target))["source"] != source and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -774,7 +775,7 @@ class RoutesTest(ServiceTest):
         races = self.service.json("GET", f"/v1/plans/{answer['digest']}/races")
         own = [race for race in races["items"] if race["is_of_plan"]][-1]
         self.assertEqual(own["fused_us"], answer["plan"]["validation"]["fused_us"])
-        # The anchored parts are those that were measured.
+        # The anchored parts are the measured ones.
         self.assertAlmostEqual(races["anchored"]["compute_us"], own["compute_us"])
         self.assertAlmostEqual(races["anchored"]["communication_us"], own["communication_us"])
 

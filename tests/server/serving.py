@@ -1,6 +1,6 @@
-"""What the tests of `mc2 serve` share: a service on a store with a plan and a model, and clients of it.
+"""Shared by the tests of `mc2 serve`: a service on a store with a plan and a model, and clients of the service.
 
-Every test file is run as: python3 NAME_test.py PATH_OF_MC2
+ Every test file is run as: python3 NAME_test.py PATH_OF_MC2
 """
 
 import errno
@@ -18,8 +18,8 @@ import program  # noqa: E402  (tests/cli is no package)
 
 SHAPE = {"m": 96, "n": 64, "k": 64}
 SHAPE_QUERY = "m=96&n=64&k=64"
-# What `mc2 tune` of program.SHAPE on program.MACHINE kept, exported: tuning takes longer than all else, and on a busy
-# host it may find nothing to keep.
+# The export of what `mc2 tune` kept for program.SHAPE on program.MACHINE. Tuning takes longer than all else, and on a
+# busy host it may find nothing to keep.
 TUNED = pathlib.Path(__file__).parent / "tuned_store.json"
 
 
@@ -46,7 +46,7 @@ class Service:
         raise AssertionError(self.log.read_text())
 
     def request(self, method, target, body=None, headers=None):
-        """(status, headers, body) of one request on a connection of its own."""
+        """Sends one request on a connection of its own. Returns (status, headers, body)."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             connection.request(method, target, body, headers or {})
@@ -65,13 +65,13 @@ class Service:
         return socket.create_connection(("127.0.0.1", self.port), timeout=30)
 
     def raw(self, data, keeps_sending_open=False):
-        """Everything that the service says to these bytes until it closes."""
+        """Sends these bytes. Returns everything that the service answers until it closes the connection."""
         with self.connect() as connection:
             connection.sendall(data)
             if not keeps_sending_open:
                 try:
                     connection.shutdown(socket.SHUT_WR)
-                except OSError as error:  # it has closed already; what it said is still there
+                except OSError as error:  # the service has closed already; what it said is still there
                     if error.errno != errno.ENOTCONN:
                         raise
             return read_all(connection)
@@ -80,7 +80,7 @@ class Service:
         return self.process.poll() is None and self.request("GET", "/livez")[0] == 200
 
     def stop(self):
-        """Exit code after SIGTERM."""
+        """Stops the service with SIGTERM. Returns its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -94,7 +94,8 @@ HOSTILE = {"strategy": "free", "alignment": 1, "min_block_rows": 1}
 
 
 def hostile_model(model, variant_count):
-    """Variants with stairs on two lanes that are equally long: hardly a list of blocks rules another out."""
+    """A model whose variants have staircases on both lanes, which take equally long: hardly any list of blocks rules
+    another one out, so planning takes long."""
     bytes_per_row = model["op"]["n"] * 4
     first = model["variants"][0]
     model["variants"] = []
@@ -122,7 +123,7 @@ def free_port():
 
 
 def make_certificate(directory, name, subjects):
-    """(certificate, key) files of `name`, signed by itself."""
+    """A self-signed certificate for `name`. Returns the files (certificate, key)."""
     certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
     words = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2".split()
     words += ["-keyout", key, "-out", certificate, "-subj", f"/CN={name}", "-addext", f"subjectAltName={subjects}"]
@@ -131,7 +132,7 @@ def make_certificate(directory, name, subjects):
 
 
 def make_store(directory):
-    """A store with a tuned plan of SHAPE, for programs that are no test."""
+    """A store with a tuned plan of SHAPE, for programs that are not tests."""
     store = directory / "store.db"
     subprocess.run(
         [program.MC2, "db", "import", str(TUNED), "--store", str(store)], stdout=subprocess.DEVNULL, check=True
@@ -152,9 +153,9 @@ def read_all(connection):
 
 
 class ServiceTest(program.ProgramTest):
-    """A store with one tuned plan and its model; start() serves it."""
+    """Has a store with one tuned plan and its model; start() serves the store."""
 
-    tuned_store = None  # the same bytes for every test of a file
+    tuned_store = None  # the store's bytes, made once for all tests of a file
 
     def setUp(self):
         super().setUp()

@@ -47,7 +47,7 @@ class Healthy(threading.Thread):
 
 
 def hold(service, count):
-    """Opens them; returns how many seconds after the last one was opened all were closed."""
+    """Opens `count` connections that stall. Returns the seconds from opening the last one until all were closed."""
     held = []
     for number in range(count):
         connection = service.connect()
@@ -95,7 +95,7 @@ def main():
     parser.add_argument("mc2")
     parser.add_argument("--long", action="store_true")
     arguments = parser.parse_args()
-    sys.argv = [sys.argv[0], arguments.mc2]  # where the tests' helper looks for the program
+    sys.argv = [sys.argv[0], arguments.mc2]  # serving.py looks for the program there
     import serving
 
     count, deadline_s = (2000, 10.0) if arguments.long else (150, 1.0)

@@ -1,10 +1,12 @@
 """Throughput and latency of a plan query from cache, against a bare Beast server that returns the same bytes.
 
-Usage: python3 throughput.py MC2 BARE_BEAST [--rounds N] [--seconds S] [--connections C] [--disturbed]
-Both run at once and are asked in turn by wrk, so that what else the machine does falls on both. Prints a table, and
-exits with 1 where mc2 is below 0.85x of the throughput or above 2x of the 99th percentile (medians of the rounds).
---disturbed: all the while one client of mc2 asks questions that plan until their deadline, and another one keeps a plan
-for every hundredth question (as many as the store takes); mc2's 99th percentile may be 5x then, and /livez take 50 ms.
+ Usage: python3 throughput.py MC2 BARE_BEAST [--rounds N] [--seconds S] [--connections C] [--disturbed]
+ Both servers run at once, and wrk asks them in turn, so that what else the machine does slows both alike. Prints a
+ table, and exits with 1 where mc2 is below 0.85x of the throughput or above 2x of the 99th percentile (medians of
+ the rounds).
+ --disturbed: all the while one client asks mc2 questions that plan until their deadline, and another one keeps a
+ plan for every hundredth question (as many as the store takes). mc2's 99th percentile may then be 5x, and /livez may
+ take 50 ms.
 """
 
 import argparse
@@ -36,13 +38,13 @@ UNIT_US = {"us": 1, "ms": 1e3, "s": 1e6}
 
 
 def cpu_s(process):
-    """Processor time that a process has taken so far."""
+    """Processor time in s that a process has taken so far."""
     fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def ask(url, process, seconds, connections):
-    """(requests per second, 99th percentile in us, processor us per request) under wrk."""
+    """Asks under wrk. Returns (requests per second, 99th percentile in us, processor us per request)."""
     before_s = cpu_s(process)
     text = subprocess.run(
         ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", url],
@@ -62,7 +64,7 @@ def ask(url, process, seconds, connections):
 
 
 class Disturbance:
-    """A hostile planner, a writer and a look at /livez, each on a connection of its own that is kept."""
+    """A hostile planner, a writer and a client that watches /livez, each on one connection that stays open."""
 
     def __init__(self, service, serving):
         self.service, self.serving = service, serving
@@ -73,7 +75,7 @@ class Disturbance:
     def running(self):
         plan = self.service.json("GET", f"/v1/plan?{self.serving.SHAPE_QUERY}")["plan"]
         model = self.service.json("GET", f"/v1/models/{self.service.json('GET', '/v1/models')['items'][0]['digest']}")
-        model["op"]["k"] *= 2  # another operator: the one that is asked for keeps its own
+        model["op"]["k"] *= 2  # another operator, as the one that wrk asks for keeps its model
         self.service.json("POST", "/v1/models", self.serving.hostile_model(model, 1024), status=201)
         op = model["op"]
         slow = f"/v1/plan?m={10**6}&n={op['n']}&k={op['k']}&" + "&".join(
@@ -141,12 +143,12 @@ def measure(asked, arguments, disturbance):
         rounds.append({name: ask(*one, arguments.seconds, arguments.connections) for name, one in asked.items()})
         if disturbance:
             disturbance.writes_per_s = rounds[-1]["mc2"][0] / 100
-    return rounds[1:] if disturbance else rounds  # of the first nothing was known yet
+    return rounds[1:] if disturbance else rounds  # the first round ran before the rate of writes was known
 
 
 def main():
     arguments = ARGUMENTS.parse_args()
-    sys.argv = [sys.argv[0], arguments.mc2]  # where the tests' helper looks for the program
+    sys.argv = [sys.argv[0], arguments.mc2]  # serving.py looks for the program there
     import serving  # noqa: E402
 
     directory = pathlib.Path(tempfile.mkdtemp(prefix="mc2-throughput-"))

@@ -1,4 +1,4 @@
-"""`mc2 serve` with a certificate, and what it takes up while it runs."""
+"""`mc2 serve` with a certificate, and settings that it takes up while it runs."""
 
 import json
 import os
@@ -93,7 +93,7 @@ class TlsTest(RunningTest):
         service = self.start(*self.options(files))
         connection = self.connect(service, files[0])
         connection.sendall(GET)
-        read_all(connection)  # raises ssl.SSLEOFError where no close_notify came
+        read_all(connection)  # raises ssl.SSLEOFError unless close_notify came
         connection.unwrap()
         connection.close()
 
@@ -258,7 +258,7 @@ class ReloadTest(RunningTest):
             long = b"GET /livez HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 400 + b"\r\n\r\n"
             connection.sendall(long)
             answer = connection.recv(65536)
-            if b" 200 OK" in answer:  # the connection had begun to wait for it under the old ones
+            if b" 200 OK" in answer:  # the connection had begun to wait for the request under the old limits
                 connection.sendall(long)
                 answer = connection.recv(65536)
             self.assertIn(b" 431 ", answer)

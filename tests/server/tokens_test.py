@@ -1,4 +1,4 @@
-"""Who may ask `mc2 serve`: tokens, roles, and the network without them."""
+"""Who may ask `mc2 serve`: tokens and their roles, and what a network may do without tokens."""
 
 import json
 import re
@@ -28,7 +28,8 @@ class TokensTest(ServiceTest):
         return service.request(method, target, body, {**(bearer(token) if token else {}), **headers})[0]
 
     def eventually(self, expected, ask):
-        """The service learns of another program's changes within 50 ms; a busy host may take longer."""
+        """Asks until the answer is `expected`. The service sees another program's changes within 50 ms; a busy host
+        may take longer."""
         deadline = time.monotonic() + 20
         while (found := ask()) != expected and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -48,7 +49,7 @@ class TokensTest(ServiceTest):
         self.eventually(200, lambda: self.status(service, "GET", PLAN, made["text"]))
         self.assertEqual(self.status(service, "GET", "/v1/tokens", made["text"]), 403)
         listed = ask("GET", "/v1/tokens")[2]["tokens"]
-        # By date; of one second, by their random identifiers.
+        # Tokens are listed by date; those of one second by their random identifiers.
         self.assertCountEqual([(token["role"], token["name"]) for token in listed], [("admin", ""), ("write", "ci")])
         self.assertNotIn(made["text"][13:], json.dumps(listed))
         printed = json.loads(self.succeed("token", "list", "--json", "--store", self.store))
@@ -108,7 +109,7 @@ class TokensTest(ServiceTest):
         self.assertEqual(service.stop(), 0)
         for wrong in ("long", "0d"):
             self.assertIn("--keep-samples", self.mc2("serve", "--keep-samples", wrong, "--store", self.store).stderr)
-        self.succeed("db", "prune", "--models", "15000000d", "--store", self.store)  # before there were years
+        self.succeed("db", "prune", "--models", "15000000d", "--store", self.store)  # a time before the year 0
         self.assertEqual(counts()["models"], before["models"])
         self.succeed("db", "prune", "--measurements", "1s", "--models", "1s", "--store", self.store)
         self.assertEqual((counts()["models"], counts()["measurements"], counts()["plans"]), (0, 0, before["plans"]))
@@ -147,7 +148,7 @@ class TokensTest(ServiceTest):
             ("DELETE", "/v1/measurements/ffffffff", 401, 403, 403, 404),
             ("GET", "/nothing", 401, 404, 404, 404),
             ("PUT", "/v1/plan", 401, 405, 405, 405),
-            # Written so that only decoding shows what they are.
+            # These paths show only after decoding what they are.
             ("DELETE", "/v1/plans/%66fffffff", 401, 403, 403, 404),
             ("DELETE", "/v1/%70lans/ffffffff", 401, 403, 403, 404),
             ("GET", "/%76%31/plans", 401, 200, 200, 200),

@@ -24,7 +24,7 @@ PAUSE_S = 0.002
 
 
 class Asker(threading.Thread):
-    """Asks one sort of question again and again, each time another `number`."""
+    """Asks one sort of question again and again, each time with another `number`."""
 
     def __init__(self, name, port, target):
         super().__init__(name=name, daemon=True)
@@ -56,7 +56,7 @@ class Asker(threading.Thread):
 
 
 def many_plans(service, count):
-    """An export of as many plans as are asked for, all of another k."""
+    """An export of `count` plans, each for another k, and the digest of the plan they are copies of."""
     digest = service.json("GET", "/v1/plans?limit=1")["items"][0]["digest"]
     plan = service.json("GET", f"/v1/plans/{digest}")
     plans = []
@@ -75,7 +75,7 @@ def many_plans(service, count):
 
 def main():
     arguments = ARGUMENTS.parse_args()
-    sys.argv = [sys.argv[0], arguments.mc2]  # where the tests' helper looks for the program
+    sys.argv = [sys.argv[0], arguments.mc2]  # serving.py looks for the program there
     import serving  # noqa: E402
 
     with tempfile.TemporaryDirectory(prefix="mc2-waiting-") as directory:
@@ -83,7 +83,7 @@ def main():
 
 
 def measure(arguments, serving, directory):
-    """1 where a question was refused, else 0."""
+    """Returns 1 if a question was refused, else 0."""
     store = serving.make_store(directory)
     service = serving.Service(store, directory)
     export, digest = many_plans(service, arguments.plans)

@@ -82,14 +82,14 @@ TEST(ContentCoding, LeavesAloneWhatIsSmallOrCodedOrNoText) {
 }
 
 TEST(ContentCoding, WhatIsKeptIsCompressedOnce) {
-  Compressor compressor(700); // of two such answers
+  Compressor compressor(700); // room for two such answers
   Response first = answer(5000);
   const auto kept = first.body;
   Response second{.body = kept, .etag = {}};
   compressor.encode(first, "gzip");
   compressor.encode(second, "gzip");
   EXPECT_EQ(first.body, second.body);
-  // Others push it out, and it is compressed again.
+  // Other answers push it out, so it is compressed again.
   std::vector<std::shared_ptr<const std::string>> others;
   for (int i = 0; i < 5; ++i) {
     Response other = answer(5000);

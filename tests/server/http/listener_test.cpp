@@ -43,7 +43,7 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  /// Its status; 0 once the connection has ended.
+  /// The status of the answer; 0 once the connection has ended.
   int ask(const std::string& target, const std::string& headers) const {
     const std::string request = "GET " + target + " HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n";
     if (::send(socket_, request.data(), request.size(), MSG_NOSIGNAL) < 0) return 0;

@@ -50,7 +50,7 @@ TEST(RateLimiter, ClientsBeyondThoseThatCanBeToldApartShareOneBucket) {
   EXPECT_TRUE(limiter.admit("one more", kStart));
   EXPECT_FALSE(limiter.admit("and another", kStart));
   EXPECT_FALSE(limiter.admit("7", kStart)) << "is still known";
-  const auto later = kStart + std::chrono::seconds(3); // the first are forgotten
+  const auto later = kStart + std::chrono::seconds(3); // the first clients are forgotten by then
   EXPECT_TRUE(limiter.admit("one more", later));
   EXPECT_TRUE(limiter.admit("and another", later));
 }
