@@ -1,4 +1,5 @@
-"""Wrong options and input files: one line that names the field and what would be right, and the documented code."""
+"""Wrong options and input files are refused in one line that names the field and what would be right, with the
+documented exit code."""
 
 import json
 import os
@@ -11,7 +12,7 @@ COMMANDS = ("plan", "profile", "fit", "run", "tune")
 
 
 def shape(**changes):
-    """Options of SHAPE with some values changed."""
+    """The options of SHAPE with some values changed."""
     sizes = {"m": 96, "n": 64, "k": 64, **changes}
     return [text for name, value in sizes.items() for text in (f"--{name}", value)]
 
@@ -385,7 +386,7 @@ class ModelTest(ProgramTest):
 
 
 class FileTest(ProgramTest):
-    """Files that are missing, no files, or hold something else."""
+    """Files that are missing, not regular, or hold something else than what is read."""
 
     READERS = (
         ["plan", *SHAPE, "--model"],

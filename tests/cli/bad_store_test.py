@@ -1,4 +1,5 @@
-"""Stores that are damaged, from a newer mc2, read-only, no files or on a full disk. What was kept stays kept."""
+"""Stores that are damaged, from a newer mc2, read-only, not regular files, or on a full disk. What was kept stays
+kept."""
 
 import json
 import os
@@ -15,18 +16,18 @@ import program
 from program import MACHINE, NEGATIVE, NO_ANSWER, QUICK, SHAPE, STORE, SUCCESS, SYSTEM, USAGE, ProgramTest
 
 FORBIDDEN_USER = 65534  # nobody
-TUNED = [*SHAPE, *MACHINE, "--align", "16"]  # what the store has a plan of
+TUNED = [*SHAPE, *MACHINE, "--align", "16"]  # the question that the store has a plan for
 
 
 def limit_files_to(byte_count):
-    """Makes every write beyond this size fail, as a full disk does."""
+    """Makes writes beyond this file size fail, as they do on a full disk."""
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (byte_count, byte_count))
 
 
 class BadStoreTest(ProgramTest):
     @classmethod
     def setUpClass(cls):
-        """One good store, copied by every test."""
+        """Makes one good store, which every test copies."""
         cls.origin = pathlib.Path(tempfile.mkdtemp(prefix="mc2-cli-"))
         cls.addClassCleanup(shutil.rmtree, cls.origin, ignore_errors=True)
         tuned = subprocess.run(
@@ -97,7 +98,8 @@ class BadStoreTest(ProgramTest):
         )
 
     def test_what_a_truncation_leaves_is_exported(self):
-        """Of a store whose pages are nearly always the same: the last ones hold notes of changes, and no document."""
+        """Uses an imported store, whose pages are nearly always the same: the last ones hold notes of changes and no
+        document."""
         self.store.unlink()
         self.succeed(
             "db", "import", program.SOURCE_DIRECTORY / "data" / "h200_x2" / "store.json", "--store", self.store
@@ -147,7 +149,7 @@ class BadStoreTest(ProgramTest):
         self.assertIn("DAMAGED", done.stdout)
         self.assertIn("plan row 1", done.stdout)
         self.assertIn("damaged plans not listed: 1;", self.mc2("db", "list", "--store", self.store).stderr)
-        # The model answers, and the page says what was passed over; without a model the damage is the answer.
+        # The model answers, and the page says that the plan was passed over. Without a model, the damage is the answer.
         planned = self.mc2("plan", *TUNED, "--store", self.store)
         self.assertEqual(planned.returncode, SUCCESS, planned.stderr)
         self.assertIn("note: plan from own planner", planned.stderr)
@@ -224,7 +226,7 @@ class BadStoreTest(ProgramTest):
             self.addCleanup(self.directory.chmod, 0o700)
             self.assert_read_only(program.MC2)
             return
-        copied = shutil.copy(program.MC2, self.directory / "mc2")  # the build folder may be closed to others
+        copied = shutil.copy(program.MC2, self.directory / "mc2")  # others may not be allowed to read the build folder
         self.directory.chmod(0o755)
         self.store.chmod(0o644)
         self.assert_read_only(copied, user=FORBIDDEN_USER, group=FORBIDDEN_USER, extra_groups=[])
@@ -280,7 +282,7 @@ class BadStoreTest(ProgramTest):
             self.assert_refused(done, STORE, "store.db: ", "cannot be read")
 
     def test_a_skipped_layer_is_told_once(self):
-        """A system store that is none: /usr/share as only these commands see it."""
+        """The system store is no store. Only these commands see it, mounted over /usr/share."""
         unshare, share = shutil.which("unshare"), self.directory / "share"
         (share / "mc2").mkdir(parents=True)
         (share / "mc2" / "store.db").write_text("no database" * 1000)
@@ -347,7 +349,7 @@ class BadStoreTest(ProgramTest):
         self.assertFalse(missing.parent.exists())
         plan = self.directory / "plan.json"
         self.succeed("plan", *TUNED, "--store", self.store, "--out", plan)
-        self.succeed("run", "--plan", plan, *MACHINE, "--pairs", 3, "--store", missing)  # it keeps what it measures
+        self.succeed("run", "--plan", plan, *MACHINE, "--pairs", 3, "--store", missing)  # keeps what it measures
         self.assertTrue(missing.exists())
 
     def test_import_keeps_what_is_valid(self):
@@ -364,7 +366,7 @@ class BadStoreTest(ProgramTest):
         self.assertIn("refused: plans[0].document.makespan.us: is -5 us; legal: 0 to 1e15", done.stdout)
         self.assertIn("refused: samples[0].document.samples[0].time_ns: expected a whole number from 1", done.stdout)
         self.assertIn("healthy", self.succeed("db", "check", "--store", other))
-        self.succeed("plan", *SHAPE, *MACHINE, "--store", other)  # from the model, which was taken
+        self.succeed("plan", *SHAPE, *MACHINE, "--store", other)  # planned from the model, which was imported
 
     def test_a_clock_that_was_set_back_is_told(self):
         exported, other = self.directory / "export.json", self.directory / "other.db"
@@ -386,7 +388,7 @@ class BadStoreTest(ProgramTest):
             database.execute("UPDATE model SET document = replace(document, 'direct', 'dirext')")
         database.close()
         asked = ["plan", *TUNED, "--store", self.store]
-        self.assertEqual(self.mc2(*asked).returncode, SUCCESS)  # what was tuned is whole
+        self.assertEqual(self.mc2(*asked).returncode, SUCCESS)  # the tuned plan is not damaged
         self.refuse(STORE, [*asked, "--max-blocks", 3], "store.db: ", "checksum")
         layers = self.directory / "layers.csv"
         layers.write_text("model,layer,parallel,n,k,dtype\ntiny,only,row,64,128,f32\n")
@@ -441,7 +443,7 @@ class BadStoreTest(ProgramTest):
         other = ["--m", "80", "--n", "64", "--k", "64", *MACHINE, *QUICK, "--align", "16", "--store", self.store]
         for room in (0, 4096):
             done = self.mc2("tune", *other, preexec_fn=limit_files_to(size + room))
-            done.stderr = done.stderr.splitlines()[-1]  # beside other load tuning has more to say
+            done.stderr = done.stderr.splitlines()[-1]  # under other load tuning has more to say before
             self.assert_refused(done, STORE, "store.db: ", "nothing already kept was lost")
         self.assert_healthy()
         self.assertGreaterEqual(self.sample_count(), count)
@@ -463,7 +465,7 @@ class BadStoreTest(ProgramTest):
         )
         if os.geteuid() != 0 or unshare is None:
             self.skipTest("only root can mount a small file system")
-        # In a chroot or an unprivileged container even root has no mount namespace of its own.
+        # In a chroot or an unprivileged container not even root may make a mount namespace.
         probe = subprocess.run([unshare, "--mount", "true"], capture_output=True, text=True, timeout=60, check=False)
         if probe.returncode != 0:
             self.skipTest(f"cannot enter a mount namespace: {probe.stderr.strip()}")

@@ -6,7 +6,7 @@ import program
 from program import NO_ANSWER, QUICK, USAGE, ProgramTest
 
 SHAPE = ["--n", 16, "--k", 16, "--ranks", 3]
-# So slow that three ranks on two cores do not spoil times of a few KiB.
+# The lanes are so slow that three ranks on two cores do not spoil times of a few KiB.
 MACHINE = ["--link", "100Mbit,20us", "--virtual-compute", "0.1Gflops,5us"]
 FEW_PAIRS = ["--pairs", "3", "--budget", "1"]
 LARGEST = 40
@@ -133,7 +133,7 @@ class CountsTest(ProgramTest):
         ran = self.complete("run", "--plan", file, "--counts", self.file, *MACHINE, "--store", self.store, *FEW_PAIRS)
         self.assertIn("correct: ", ran.stdout)
         self.assertNotIn("nothing is predicted", ran.stderr)
-        own = self.complete("run", "--plan", file, *MACHINE, "--store", self.store, *FEW_PAIRS)  # the plan's
+        own = self.complete("run", "--plan", file, *MACHINE, "--store", self.store, *FEW_PAIRS)  # the plan's own counts
         self.assertIn("93 of at most 360 rows were exchanged, as the plan says", own.stderr)
         full = self.directory / "full.json"
         self.succeed("plan", *asked, "--m", 120, "--align", 8, "--out", full)
@@ -152,7 +152,7 @@ class CountsTest(ProgramTest):
         explained = self.succeed("explain", file, "--store", self.store)
         self.assertIn("equally many rows", program.unwrapped(explained))
         self.succeed("explain", file, *MACHINE, "--measure", "--store", self.store)
-        self.file.write_text("8,0,0\n0,8,0\n0,0,8\n")  # all rows stay, evenly: nothing was measured of that
+        self.file.write_text("8,0,0\n0,8,0\n0,0,8\n")  # every rank keeps its rows; no such run was measured
         local = self.succeed("plan", *asked, "--counts", self.file, "--align", 8, "--m", 96)
         self.assertNotIn("measured: ", program.unwrapped(local))
         self.assertIn("multiplies 1 times the mean", program.unwrapped(local))

@@ -1,9 +1,9 @@
-"""A store and its export as mc2 wrote them at aec009b (2026-11-23), before one tuner, one finder and one prepare:
-nothing that was kept is lost, and every document is read as it was.
+"""A store and its export as mc2 wrote them at aec009b (2026-11-23), before there was one tuner, one finder and one
+prepare(). Nothing that was kept is lost, and every document is read as it was.
 
     earlier_test.py PATH_OF_MC2
 
-earlier/ has the store of two tuned operators and a run, its own export, and no more; both are made by
+earlier/ has a store with two tuned operators and a run, and the store's export. These commands made both:
 
     export MC2_STORE=store.db; link="--link 2.5Gbit,20us"
     mc2 tune --m 256 --n 128 --k 128 $link --budget 1.5

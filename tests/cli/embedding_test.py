@@ -1,4 +1,4 @@
-"""embedding_all_to_all from profile to trace, and what is refused of its tables."""
+"""embedding_all_to_all from the profile to the trace, and what is refused about its tables."""
 
 import json
 

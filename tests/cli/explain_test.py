@@ -32,7 +32,7 @@ EVIL = "<script>alert(1)</script> & \"quoted\" 'single' ]]> \uffff"
 
 
 class Report(html.parser.HTMLParser):
-    """What an HTML report holds, and whether its elements nest."""
+    """The elements and words of an HTML report. `open` holds the elements that were not closed."""
 
     VOID = {"meta"}
 
@@ -88,7 +88,8 @@ class ExplainTest(ProgramTest):
         return document
 
     def report(self, *arguments):
-        """The text of an HTML report and what it holds; every report must be closed, self-contained and well formed."""
+        """The text of an HTML report, and the Report made from it. Every report must be closed, self-contained and
+        well formed."""
         file = self.directory / "report.html"
         self.explain(*arguments, "--html", file)
         text = file.read_text()
@@ -139,7 +140,7 @@ class WorkedExampleTest(ExplainTest):
         self.assertEqual(len(by_name), 8)
         flip = by_name["communication_block_fixed"]["higher"]["flips"][-1]
         self.assertEqual(flip["kind"], "cut_or_uncut")
-        # Just below and just above the flip: the bisection's width is 1 % of the change.
+        # Just below and just above the flip, which bisection finds within 1 % of the change.
         for factor, is_cut in ((0.98, True), (1.001, False)):
             model = json.loads(EXAMPLE_MODEL.read_text())
             model["variants"][0]["communication"]["fixed_us"] = flip["value"] * factor
@@ -162,7 +163,7 @@ class WorkedExampleTest(ExplainTest):
             "the samples are not in the store",
         ):
             self.assertIn(text, page)
-        # The reason wraps within its column, the table's last.
+        # The reason wraps within its column, which is the last one of the table.
         lines = page.split("\n")
         heading = next(i for i, line in enumerate(lines) if line.endswith("  reason"))
         column = lines[heading].index("reason")
@@ -187,7 +188,7 @@ class WorkedExampleTest(ExplainTest):
             next(p for p in document["sensitivity"]["parameters"] if p["parameter"] == "compute_time")[side]
             for side in ("lower", "higher")
         )
-        for place, mark, excursion in ((1, 2, higher), (3, 4, lower)):  # of times; a speed is one over it
+        for place, mark, excursion in ((1, 2, higher), (3, 4, lower)):  # the factor is of times, a speed is 1 over it
             factor = excursion.get("one_percent_value")
             self.assertAlmostEqual(
                 float(said[place]), 1 / (factor or excursion["end_value"]), delta=0.06 * float(said[place])
@@ -215,7 +216,7 @@ class WorkedExampleTest(ExplainTest):
                 "serial_us": 1800,
             }
 
-        # The worked example's curves have no interval: 90 % of its plan's time is the time itself.
+        # The worked example's curves have no interval, so the 90 % interval of its plan is the predicted time alone.
         for fused_us, is_outside in ((json.loads(self.plan_file().read_text())["makespan"]["us"], False), (1500, True)):
             page = self.explain(self.changed_plan(change))
             self.assertIn("(5.0 % to 20.0 %); 95 % intervals, 11 pairs", program.unwrapped(page))
@@ -242,7 +243,7 @@ class WorkedExampleTest(ExplainTest):
             bars = [bar for bar in timeline.iter("rect") if bar.get("class", "").split()[0] == lane]
             self.assertEqual(len(bars), len(spans))
             ends = [float(bar.get("x")) + float(bar.get("width")) for bar in bars]
-            # One scale for both: px per us is the same for every block.
+            # Both lanes have one scale: px per us is the same for every block.
             left = float(min(timeline.iter("line"), key=lambda line: float(line.get("x1"))).get("x1"))
             scales = [(end - left) / span["end_us"] for end, span in zip(ends, spans, strict=True)]
             self.assertLess(max(scales) / min(scales), 1.001)
@@ -283,7 +284,7 @@ class WorkedExampleTest(ExplainTest):
         model["variants"].append(faster)
         file = self.directory / "two.json"
         file.write_text(json.dumps(model))
-        # Without its fixed cost both variants are alike, and the first of them is as good.
+        # Without the fixed cost the two variants are alike, and the first one is as good.
         page = self.explain(self.plan_file(), "--model", file)
         text = program.unwrapped(page)
         self.assertRegex(text, r"by the model as it is, (\S+ )+with faster would be faster")
@@ -389,7 +390,7 @@ class HostileTest(ExplainTest):
             plan["timeline"]["second"] = [{"start_us": i + 1, "end_us": i + 2} for i in range(count)]
             plan["timeline"]["makespan_us"] = count + 1
             plan["makespan"].update(us=count + 1, low_us=count, high_us=count + 2)
-            plan["runners_up"] = []  # cuts of another m
+            plan["runners_up"] = []  # they are cuts of another m
 
         file = self.changed_plan(change)
         text, _ = self.report(file, "--model", EXAMPLE_MODEL)
@@ -459,7 +460,7 @@ class TunedTest(ExplainTest):
         self.assertGreater(len(bars), count)  # bars narrower than 2 px are merged
         for lane in ("compute", "communication"):
             circles = list(charts[f"Fitted cost of a block on the {lane} lane"].iter("circle"))
-            # Every sample stands in the plot of times and in the one of residuals.
+            # Every sample is in the plot of times and in the plot of residuals.
             self.assertGreater(len(circles), 10)
             self.assertEqual(len(circles) % 2, 0)
         self.assertIn("EMULATED", report.text)
@@ -473,14 +474,14 @@ class TunedTest(ExplainTest):
         self.assertNotIn("slowest rank", self.succeed(*asked))
 
     def test_a_plan_that_was_raced_before_there_was_a_model(self):
-        """Tuning on a noisy machine keeps such a plan; a model may be fitted later."""
+        """Tuning on a noisy machine keeps a plan without a model. A model may be fitted later."""
         exported, other = self.directory / "export.json", self.directory / "other.db"
         self.succeed("db", "export", exported, "--store", self.store)
         content = json.loads(exported.read_text())
         blind = json.loads(self.succeed("run", *SHAPE, *MACHINE, "--blocks", "32,64", "--budget", "0.2", "--json"))[
             "plan"
         ]
-        self.assertEqual(blind["makespan"]["us"], 0)  # no store, no model
+        self.assertEqual(blind["makespan"]["us"], 0)  # there is no store and no model
         content["plans"] = [{**content["plans"][0], "document": blind, "purpose": "tuned"}]
         exported.write_text(json.dumps(content))
         self.succeed("db", "import", exported, "--store", other)

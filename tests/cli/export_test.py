@@ -1,5 +1,5 @@
-"""mc2 export: every format is written, the C++ snippets compile and set the plan's numbers, two-way formats come
-back."""
+"""mc2 export writes every format. The C++ snippets compile and set the plan's numbers, and formats that can be read
+come back as the same plans."""
 
 import csv
 import json
@@ -27,8 +27,8 @@ FIELDS = [
     "isTransposeB",
     "dataType",
 ]
-# Members of the three public samples' structs (all_gather_matmul_custom, matmul_reduce_scatter_custom,
-# matmul_all_reduce_custom) and of the operator library's RCSTiling, by type.
+# By type, the members of the structs of the three public samples (all_gather_matmul_custom,
+# matmul_reduce_scatter_custom, matmul_all_reduce_custom) and of the operator library's RCSTiling.
 RCS_SAMPLE = {
     "std::uint32_t": "rankDim rankM rankK rankN isTransposeA isTransposeB tileCnt tailM tailCnt dataType",
     "std::uint8_t": "determinism",
@@ -58,7 +58,7 @@ def stub_program(header, call):
 
 
 def struct_program(header, members, call):
-    """Sets a struct of these members, each 9 before, and prints them."""
+    """A program that sets a struct of these members, each of which is 9 before, and prints them."""
     named = [(kind, name) for kind, names in members.items() for name in names.split()]
     fields = " ".join(f"{kind} {name} = 9;" for kind, name in named)
     prints = " ".join(
@@ -108,7 +108,7 @@ class ExportTest(ProgramTest):
         self.assertEqual(
             (library["first_group_m"], library["tileCnt"], library["tailM"], library["tailCnt"]), (512, 1, 896, 4)
         )
-        # The fields make the same blocks again, and those the same plan.
+        # The fields make the same blocks again, and these blocks the same plan.
         blocks = f"{sample['tileNum']}x{sample['tileM']},{sample['tailNum']}x{sample['tailM']}"
         self.succeed(
             "plan", "--model", EXAMPLE_MODEL, "--blocks", blocks, *EXAMPLE, "--out", self.directory / "again.json"
@@ -143,7 +143,7 @@ class ExportTest(ProgramTest):
             "all_gather_matmul", "1x448,1x64", "ascendc", SAMPLES["all_gather_matmul"], "set_mc2_tiling(tiling);"
         )
         self.assertEqual(gather, shapes | {"rankM": 512, "tileNum": 1, "tailM": 64, "tailNum": 1})
-        # The sample counts rows of all 8 ranks.
+        # In tailM, the sample code counts rows of all 8 ranks.
         operands = shapes | {
             "rankDim": 8,
             "rankM": 4096,
@@ -243,7 +243,7 @@ class ExportTest(ProgramTest):
 
     @staticmethod
     def tilings(ranges, divisor):
-        """m and its [tileM, tileNum, tailM, tailNum], as schemas/plan_ranges.schema.json says."""
+        """For each m, [tileM, tileNum, tailM, tailNum] by the rules of schemas/plan_ranges.schema.json."""
         for one in ranges["ranges"]:
             rule = one["rule"]
             for m in range(one["first_m"], one["last_m"] + 1, divisor):
@@ -327,7 +327,7 @@ class ExportTest(ProgramTest):
         drawing = xml.etree.ElementTree.fromstring(self.export("svg").read_text())
         texts = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
         self.assertTrue(any(text.startswith("matmul_all_reduce m=4096") for text in texts))
-        # 860 px hold 120 letters of 12 px, each about 0.58 of that wide.
+        # 860 px hold 120 letters of 12 px, each about 0.58 x 12 px wide.
         self.assertLessEqual(max(map(len, texts)), 120)
 
     def test_one_of_the_rows_is_a_plan_to_draw(self):

@@ -1,5 +1,5 @@
-"""Four network namespaces behind a bridge, some of whose pairs are slower than the others: as near to four hosts as one
-machine gets."""
+"""Four network namespaces behind a bridge, with slower links between some of the pairs. One machine gets no nearer
+to four hosts."""
 
 import two_hosts
 from two_hosts import BUCKET
@@ -14,7 +14,8 @@ def remove_places():
 
 
 def make_places(rate, slow_rate, slow_pairs):
-    """Why the namespaces cannot be had, or None. Rates are tc's, of each direction; pairs count places from 0."""
+    """Makes the namespaces. Returns why it cannot, or None. The rates are tc's, for each direction; the pairs count
+    places from 0."""
     remove_places()
     steps = [f"ip netns add {BRIDGE}", f"ip -n {BRIDGE} link add bridge type bridge"]
     steps.append(f"ip -n {BRIDGE} link set bridge up")
@@ -40,7 +41,7 @@ def make_places(rate, slow_rate, slow_pairs):
 
 
 def write_agent(path):
-    """What mpirun starts instead of ssh: HOST COMMAND..."""
+    """Writes the program that mpirun starts instead of ssh: HOST COMMAND..."""
     places = "".join(f"{address}) place={place};;\n" for place, address in zip(PLACES, ADDRESSES))
     path.write_text(
         f"#!/bin/sh\nhost=$1; shift\ncase $host in\n{places}esac\n"
@@ -50,6 +51,6 @@ def write_agent(path):
 
 
 def launch_command(mpirun, agent):
-    """A rank in each place."""
+    """The command that starts one rank in each place."""
     enter = ["ip", "netns", "exec", PLACES[0], "unshare", "--uts", "sh", "-c", f'hostname {PLACES[0]}; exec "$@"', "sh"]
     return [*enter, *two_hosts.mpirun_command(mpirun, agent, ADDRESSES)]

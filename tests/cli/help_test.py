@@ -39,7 +39,7 @@ COMMANDS = (
     ["serve"],
     ["push"],
 )
-# What some of the options offer.
+# Values that some of the options offer.
 VALUES = {
     "export --format": ["ascendc", "m-table", "csv", "html", "trace"],
     "import --format": ["msprof", "nccl_tests", "cuts"],

@@ -1,5 +1,4 @@
-"""mc2 import: logs become a profile that fits and plans, bad lines are named, and what a log cannot know is asked
-for."""
+"""mc2 import turns logs into a profile that fits and plans, names bad lines, and asks for what a log cannot tell."""
 
 import contextlib
 import gzip
@@ -57,7 +56,7 @@ class ImportTest(ProgramTest):
         self.assertEqual(model["fingerprint"]["backend"], "imported")
         planned = self.succeed("plan", *OPERATOR, "--model", self.directory / "model.json")
         self.assertIn("matmul_all_reduce", planned)
-        # Without a fit of its own: nothing is published of this device, so its samples answer alone.
+        # No fit is needed: nothing is published about this device, so its samples answer alone.
         planned = self.succeed("plan", *OPERATOR, "--device", "npu", "--store", self.store)
         self.assertIn("interpolated", planned)
 

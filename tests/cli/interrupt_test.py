@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment: exit code 130, a healthy store, and the same command again goes on from there."""
+"""Ctrl-C at any moment ends with exit code 130 and leaves a healthy store. The same command then goes on from there."""
 
 import contextlib
 import json
@@ -36,7 +36,7 @@ class InterruptTest(ProgramTest):
         self.fail(f"never printed '{text}'")
 
     def wait_for_samples(self, earlier=0):
-        """Until the store has acknowledged a round beside so many earlier ones."""
+        """Waits until the store has acknowledged more batches of samples than `earlier`."""
         last = time.monotonic() + PATIENCE_S
         while time.monotonic() < last:
             with contextlib.suppress(sqlite3.Error), contextlib.closing(
@@ -48,7 +48,7 @@ class InterruptTest(ProgramTest):
         self.fail("no sample was ever kept")
 
     def interrupt(self, process, number=signal.SIGINT):
-        """What the program still says after the signal."""
+        """Sends the signal. Returns what the program still says."""
         process.send_signal(number)
         _, said = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(process.returncode, INTERRUPTED, said)
@@ -75,7 +75,7 @@ class InterruptTest(ProgramTest):
         self.assertEqual(json.loads(self.succeed("db", "export", "--store", self.store)), kept)
         self.succeed(*asked, *QUICK, "--fresh")
         again = json.loads(self.succeed("db", "export", "--store", self.store))
-        self.assertEqual([len(store["samples"]) for store in (kept, again)], [1, 1])  # one operator's
+        self.assertEqual([len(store["samples"]) for store in (kept, again)], [1, 1])  # one profile of one operator each
         self.assertNotEqual(kept["samples"], again["samples"])
 
     def test_tune_in_its_sweep_terminated(self):
@@ -113,11 +113,11 @@ class InterruptTest(ProgramTest):
         self.assertEqual(len(self.kept_plans()), 2)
 
     def test_second_interrupt_ends_at_once(self):
-        # One collective of these sizes takes minutes on this link.
+        # One collective of this size takes minutes on this link.
         process = self.start(
             "profile", *SHAPE, "--link", "1kbit", *ENDLESS, "--deadline", "3600", "--store", self.store
         )
-        self.wait_for_samples(earlier=-1)  # for the store: none of these samples is ever taken
+        self.wait_for_samples(earlier=-1)  # waits for the store only, as no sample is ever taken
         process.send_signal(signal.SIGINT)
         self.wait_for_line(process, "press Ctrl-C again")
         process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""`--json`: one document on standard output, of the kind that its schema describes, and nothing else there."""
+"""With `--json`, standard output is one document that its schema describes, and nothing else."""
 
 import json
 import sqlite3
@@ -83,7 +83,7 @@ class JsonTest(ProgramTest):
         shapes = self.directory / "shapes.csv"
         shapes.write_text("m,n,k\n96,64,64\n64,64,64\n")
         asked = ["tune", "--shapes", shapes, *MACHINE, *QUICK, "--store", self.store, "--json"]
-        for _ in range(2):  # measured, then kept
+        for _ in range(2):  # measured the first time, kept the second time
             plans = json.loads(self.succeed(*asked))
             self.assertEqual([plan["op"]["m"] for plan in plans], [96, 64])
         shapes.write_text("m,n,k\n96,64,64\n")

@@ -1,4 +1,4 @@
-"""The main job: profile, fit, plan, run, tune, and what the store keeps of it."""
+"""The main job: profile, fit, plan, run and tune, and what the store then holds."""
 
 import json
 
@@ -20,7 +20,7 @@ class MainJobTest(ProgramTest):
         self.assertEqual(problems, [])
 
     def assert_emulated(self, page):
-        """Said of the machine, on lines of a screen's width."""
+        """The page says that the machine is emulated, on lines that a screen can show."""
         self.assertIn(EMULATED, program.unwrapped(page))
         self.assertLessEqual(max(map(len, page.split("\n")[:3])), 80)
 
@@ -67,7 +67,7 @@ class MainJobTest(ProgramTest):
         self.assertNotIn("predicted", trace_file.read_text())
 
     def check_timelines(self, plan, run):
-        """A timeline fits the plan's cut; where nothing is predicted, there is none."""
+        """Checks that a plan's timeline must fit its cut, and that a plan without predictions must have none."""
         edited = self.directory / "edited.json"
         blocks = len(plan["cut"]["block_rows"])
         edited.write_text(
@@ -141,7 +141,7 @@ class MainJobTest(ProgramTest):
         self.assertLessEqual(len(restricted["cut"]["block_rows"]), 2)
         self.assertEqual({item["purpose"] for item in self.exported_plans()}, {"tuned", "tuned max_block_count=2"})
         self.assertIn("max_block_count=2", self.succeed("db", "list", "--store", self.store))
-        # The same question finds each of them again, and tuning anew with options leaves the best of all alone.
+        # Each question finds its own plan again. Tuning anew with options leaves the best plan of all as it is.
         self.assertIn("already tuned", self.complete("tune", *asked, *few).stderr)
         self.assertIn("already tuned", self.complete("tune", *asked, "--max-blocks", 64).stderr)
         again = json.loads(self.tuned(*asked, *few, *QUICK, "--fresh", "--json").stdout)
@@ -169,7 +169,7 @@ class MainJobTest(ProgramTest):
         return json.loads(self.succeed("db", "export", "--store", self.store))["plans"]
 
     def test_kinds_with_sharded_rows_are_tuned_and_run(self):
-        # 2 ranks: 96 rows of product are 48 rows of each rank's shard, which blocks are cut from.
+        # 2 ranks share 96 rows of the product: each rank's shard has 48 rows, and blocks are cut from these.
         for kind, checked in (
             ("matmul_reduce_scatter", "sum of the partial products"),
             ("all_gather_matmul", "received rows of A equal"),
@@ -193,7 +193,7 @@ class MainJobTest(ProgramTest):
         self.assertEqual(document["plan"]["makespan"]["us"], document["plan"]["serial_us"])
         self.assertIn("do not cut", document["plan"]["reason"])
         self.assertIn(" 0.0 % measured", program.unwrapped(self.succeed("db", "list", "--store", self.store)))
-        self.assertIn("mc2 run checks", self.at_store("plan", "--align", 96))  # tuning is done
+        self.assertIn("mc2 run checks", self.at_store("plan", "--align", 96))  # the page does not advise tuning
 
     def test_blocks_run_without_a_model_and_without_a_store(self):
         asked = [
@@ -313,7 +313,7 @@ class MainJobTest(ProgramTest):
         elsewhere = ["--plan", plan_file, "--link", "2Gbit,20us", *FEW_PAIRS, "--store", self.store]
         self.refuse(NO_ANSWER, ["run", *elsewhere], "another machine", "--accept-other-machine")
         page = self.succeed("run", *elsewhere, "--accept-other-machine")
-        # Where it was measured, then where the plan comes from.
+        # The page names where the plan was measured, then where it comes from.
         self.assertIn("EMULATED: link 2Gbit,20us]", program.unwrapped(page))
         self.assertIn("plan made on", page)
 

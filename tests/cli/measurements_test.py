@@ -12,10 +12,10 @@ class MeasurementsTest(ProgramTest):
 
     def test_stays_within_its_measurements_and_says_so(self):
         done = self.profile("--measurements", 9, "--verbose")
-        # A host that is busy with other things may spoil so few samples; the page then says that nothing fits them.
+        # A busy host may spoil so few samples. The page then says that no curve fits them.
         page = program.unwrapped(done.stdout)
         self.assertIn(program.BUSY_HOST if program.BUSY_HOST in page else "CostMM", page)
-        # 9 visits; a pair of lanes gives two samples.
+        # There are 9 visits, and a visit of both lanes gives two samples.
         self.assertGreaterEqual(self.sample_count(), 9)
         self.assertLessEqual(self.sample_count(), 11)
 

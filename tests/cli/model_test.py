@@ -1,4 +1,4 @@
-"""mc2 model: the layers of a language model, planned for every m."""
+"""mc2 model plans the layers of a language model for every m."""
 
 import csv
 import io
@@ -98,7 +98,7 @@ class AnswerTest(ModelTest):
         keep_document(answer, "experts")
         experts = {site["layer"]: site for site in answer["sites"] if site["layer"].startswith("expert")}
         self.assertEqual(experts["expert_gate_up"]["op"]["kind"], "all_to_all_matmul")
-        self.assertEqual(experts["expert_down"]["op"]["m"], 4096 * 2 // 8)  # 2 of 8 experts a token
+        self.assertEqual(experts["expert_down"]["op"]["m"], 4096 * 2 // 8)  # a token goes to 2 of 8 experts
         answer = self.answer("Mixtral-8x7B", "--ranks", 4, "--m", "4096")
         keep_document(answer, "several_experts")
         for site in answer["sites"]:
@@ -207,8 +207,8 @@ class ShapesTest(ModelTest):
         shapes = list(csv.DictReader(io.StringIO(file.read_text())))
         self.assertEqual({row["op"]: row["experts_per_rank"] for row in shapes}["all_to_all_matmul"], "2")
         self.succeed("model", self.config(), "--ranks", 2, "--m", "32:96", "--shapes-out", file)
-        # 4 heads and 2 x 2 of keys and values, of 128 columns: (4 + 4) * 128 / 2 = 512. Steps are 32, 64 and 96, and
-        # of the first two an all-reduce's rows are cut by columns.
+        # 4 heads, 2 of keys and 2 of values, of 128 columns: (4 + 4) * 128 / 2 = 512. The steps are 32, 64 and 96 rows;
+        # up to 64 rows an all-reduce is cut by columns.
         self.assertEqual(
             file.read_text().splitlines(),
             [
@@ -252,7 +252,7 @@ class ShapesTest(ModelTest):
         self.assertEqual(list(reduced["points"][0]["cut"]), ["block_columns"])
 
     def test_kept_models_of_this_machine_answer(self):
-        self.profiled_and_fitted()  # of one all-reduce
+        self.profiled_and_fitted()  # a model of one all-reduce
         file = self.directory / "layers.csv"
         file.write_text("model,layer,parallel,n,k,dtype\nMine,down,row,64,256,f32\n")
         answer = json.loads(
@@ -271,9 +271,10 @@ class ShapesTest(ModelTest):
 
 
 class SettingsTest(ModelTest):
-    """What other programs are told."""
+    """Settings that `mc2 model` writes for other programs."""
 
-    # add_ub() and the tables of initialize_ub(), transformer_engine/pytorch/module/base.py of commit d0067d0.
+    # Names from add_ub() and the tables of initialize_ub() in transformer_engine/pytorch/module/base.py, commit
+    # d0067d0.
     GATHERS = {"qkv_fprop", "fc1_fprop", "proj_dgrad", "fc2_dgrad"}
     SCATTERS = {"proj_fprop", "fc2_fprop"}
     FIELDS = {"method": str, "num_sm": int, "cga_size": int, "set_sm_margin": bool, "num_splits": int, "use_ce": bool}
@@ -283,7 +284,7 @@ class SettingsTest(ModelTest):
 
     def vllm(self, model, *arguments):
         passes = json.loads(self.settings("vllm", model, *arguments))["pass_config"]
-        # PassConfig forbids other fields; vllm/config/compilation.py of commit 002284d, sp_min_token_num later.
+        # PassConfig forbids other fields: vllm/config/compilation.py of commit 002284d; sp_min_token_num came later.
         self.assertLessEqual(
             set(passes), {"enable_sp", "fuse_gemm_comms", "sp_min_token_num", "fi_allreduce_fusion_max_size_mb"}
         )
@@ -341,7 +342,7 @@ class SettingsTest(ModelTest):
                     self.assertIn(chosen["method"], ("ring_exchange", "pipeline"))
                     if chosen["method"] == "pipeline":
                         self.assertIn(name, self.SCATTERS)
-                        # It cuts columns, and leaves a remainder out.
+                        # A pipeline cuts columns and leaves out a remainder, so there must be none.
                         self.assertEqual(hidden % (16 * chosen["num_splits"]), 0)
                         pipelines += 1
                     self.assertEqual(chosen.get("use_ce", False), not chosen["set_sm_margin"])

@@ -1,5 +1,5 @@
-"""The figures of MPI over TCP between two hosts, for 8 operators at 1 and 2.5 Gbit/s: benefit of the kept plan against
-the best serial, its share of the ideal, and what was predicted. Not a test: it wants an otherwise quiet machine.
+"""Measures MPI over TCP between two hosts, for 8 operators at 1 and 2.5 Gbit/s: the benefit of the kept plan against
+the best serial, its share of the ideal, and the prediction. Not a test: it needs an otherwise quiet machine.
 
     sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 [--budget S] [--pairs N]
     sudo /usr/bin/python3 tests/cli/mpi_hosts_figures.py build/release/planner/cli/mc2 --ranks 2 [--deep N]
@@ -11,12 +11,12 @@ the best serial, its share of the ideal, and what was predicted. Not a test: it 
 
 --only TEXT takes the cases whose line holds the text.
 
-The two hosts are network namespaces of this machine, each with half of its cores, joined by a veth pair whose
-directions `tc tbf` limits (128 KiB bucket). Each operator is tuned from nothing, and the plan that was kept is then
-measured anew in pairs with the best serial of all variants, order alternating (`mc2 run`); so is the plan of 3/4 of its
-m, which was never tuned. --collectives times the collectives alone, every variant in turn: "hierarchical" beside the
-fastest of the others. --slow-link does so on four hosts of one rank at 1 Gbit/s, without and with so slow a link
-between the first two. All print a CSV.
+The two hosts are network namespaces of this machine, each with half of its cores. A veth pair joins them, whose
+directions `tc tbf` limits (128 KiB bucket). Each operator is tuned from nothing. `mc2 run` then measures the kept
+plan anew in pairs with the best serial of all variants, order alternating. It does the same with the plan for 3/4 of
+the m, which was never tuned. --collectives times the collectives alone, every variant in turn: "hierarchical" beside
+the fastest of the others. --slow-link does so on four hosts of one rank at 1 Gbit/s, without and with a link of that
+rate between the first two. All print a CSV.
 """
 
 import argparse
@@ -33,7 +33,7 @@ import tempfile
 import four_hosts
 import two_hosts
 
-# Both lanes take 10 ms and more, the shorter at least a third of the longer, on cores of 90 to 220 GFLOP/s.
+# Both lanes take 10 ms or more, and the shorter one at least a third of the longer, on cores of 90 to 220 GFLOP/s.
 CASES = [
     ("1gbit", "matmul_all_reduce", 1024, 1024, 2048),
     ("1gbit", "matmul_all_reduce", 768, 1024, 3072),
@@ -53,11 +53,11 @@ class Figures:
         self.directory = directory
         self.agent = directory / "enter"
         two_hosts.write_agent(self.agent)
-        # Each host has half of the cores, as if it were another machine, and each rank its share of them.
+        # Each host has half of the cores, as if it were a machine of its own. Each rank has its share of these.
         cores = sorted(os.sched_getaffinity(0))
         count = 2 * arguments.ranks
         shares = [cores[len(cores) * rank // count : len(cores) * (rank + 1) // count] for rank in range(count)]
-        if not all(shares):  # more ranks than cores: those of a host share its half
+        if not all(shares):  # more ranks than cores: a host's ranks share its half
             halves = [cores[: len(cores) // 2], cores[len(cores) // 2 :]]
             shares = [halves[rank // arguments.ranks] for rank in range(count)]
         self.on_own_cores = directory / "on_own_cores"
@@ -71,7 +71,7 @@ class Figures:
         self.on_own_cores.chmod(0o755)
 
     def command(self, *exported):
-        """What starts a program on both hosts, with these variables of the environment."""
+        """The command that starts a program on both hosts and exports these variables of the environment."""
         settings = [word for name in exported for word in ("-x", name)]
         launch = two_hosts.launch_command(shutil.which("mpirun"), self.agent, self.arguments.ranks)
         return [*launch, *settings, str(self.on_own_cores)]
@@ -83,7 +83,7 @@ class Figures:
         )
 
     def tune(self, operator):
-        """Why nothing was kept, or ""."""
+        """Tunes the operator. Returns why nothing was kept, or ""."""
         for _ in range(3):
             done = self.mc2("tune", *operator, "--fresh", "--budget", self.arguments.budget)
             if BUSY_HOST not in done.stderr:
@@ -91,7 +91,7 @@ class Figures:
         return "" if done.returncode == 0 else self.reason_of(done)
 
     def measure(self, operator):
-        """The document of `mc2 run`, and why there is none."""
+        """Runs `mc2 run`. Returns its document, or None, and why there is none."""
         done = self.mc2("run", *operator, "--pairs", self.arguments.pairs, "--budget", self.arguments.budget, "--json")
         return (json.loads(done.stdout), "") if done.returncode == 0 else (None, self.reason_of(done))
 
@@ -106,12 +106,13 @@ class Figures:
         return f"--backend mpi --op {kind} --m {m} --n {n} --k {k} --ranks {ranks} --store {store}".split()
 
     def time_collectives(self, rate, kind, message_bytes):
-        """A row: the fastest hierarchical and other variant of one collective alone."""
+        """A row with the fastest hierarchical and the fastest other variant of one collective alone."""
         times = collective_times(self.command(), 2 * self.arguments.ranks, kind, message_bytes, self.arguments)
         own = min((us, name) for name, us in times.items() if name.startswith("hierarchical"))
         other = min((us, name) for name, us in times.items() if not name.startswith("hierarchical"))
         ring = min(us for name, us in times.items() if name.startswith(("ring", "sliced_ring", "pairwise")))
-        # What a host sends, over the link's rate: half of what all ranks bring, and as much again of an all-reduce.
+        # The least time is what a host sends over the link's rate. It sends half of what all ranks bring, and in an
+        # all-reduce as much again.
         sent_bytes = {"matmul_all_reduce": 1, "matmul_reduce_scatter": 0.5, "all_gather_matmul": 0.5}.get(
             kind, self.arguments.ranks / 2
         ) * message_bytes
@@ -131,7 +132,7 @@ class Figures:
 
 
 def collective_times(launch, ranks, kind, message_bytes, arguments):
-    """By variant, in us, of one collective alone; `launch` starts a program on all ranks."""
+    """Times of one collective alone, in us, by variant. `launch` starts a program on all ranks."""
     with tempfile.NamedTemporaryFile(suffix=".csv") as file:
         command = [
             *launch,
@@ -231,7 +232,7 @@ def row_of(document):
 
 
 def blocks_text(rows):
-    """384 + 10 x 64"""
+    """The text of these blocks, such as 384 + 10 x 64."""
     runs = [(length, len(list(same))) for length, same in itertools.groupby(rows)]
     return " + ".join(str(length) if count == 1 else f"{count} x {length}" for length, count in runs)
 

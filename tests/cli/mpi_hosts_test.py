@@ -1,4 +1,4 @@
-"""Ranks in two network namespaces, joined by a veth pair of limited rate: as near to two hosts as one machine gets."""
+"""Ranks in two network namespaces, joined by a veth pair of limited rate. One machine gets no nearer to two hosts."""
 
 import json
 import os
@@ -37,8 +37,8 @@ class MpiHostsTest(mpi_test.JobTest):
         fingerprint = document["plan"]["fingerprint"]
         self.assertEqual(fingerprint["nodes"], "2")
         self.assertIn("btl:tcp,self", fingerprint["transports"])
-        # All-reduce on 2 ranks: each rank receives at least its half of 512 x 256 f32, 262144 B: 2097 us at 1 Gbit/s.
-        # The bucket lets 128 KiB, a half, through at once.
+        # All-reduce on 2 ranks: each rank receives at least half of 512 x 256 f32, 262144 B, which takes 2097 us at 1
+        # Gbit/s. The bucket lets 128 KiB, half of that, through at once.
         page = self.complete_job("profile", *SHAPE, "--no-pin", *QUICK, "--out", self.directory / "profile.json").stdout
         self.assertIn("collective 512 rows", page)
         samples = json.loads((self.directory / "profile.json").read_text())["samples"]
@@ -115,7 +115,7 @@ class MpiHostsTest(mpi_test.JobTest):
 
 
 class FourHostsTest(mpi_test.JobTest):
-    """Of which the first two are far from each other."""
+    """Four hosts, with a slow link between the first two."""
 
     def setUp(self):
         super().setUp()
@@ -139,7 +139,7 @@ class FourHostsTest(mpi_test.JobTest):
             self.assertRegex(json.loads(done.stdout)["plan"]["fingerprint"]["slow_links"], r"^0-1:(4|8|16)x$")
         page = self.complete_job("doctor", rank_count=4).stdout
         self.assertRegex(page, r"slow links\s+between nodes: 0-1:")
-        self.assertNotIn("ranks are asked for", page)  # it asks for as many as there are
+        self.assertNotIn("ranks are asked for", page)  # the job asks for as many ranks as there are
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Jobs of several processes under mpirun: rank 0 decides, prints and keeps; nothing hangs when a rank is lost."""
+"""Jobs of several processes under mpirun. Rank 0 decides, prints and keeps; nothing hangs when a rank is lost."""
 
 import json
 import os
@@ -18,12 +18,12 @@ from serving import Service  # noqa: E402  (tests/server is no package)
 MPIRUN = shutil.which("mpirun")
 LAUNCH = [MPIRUN, "--oversubscribe", "--allow-run-as-root"]
 SHAPE = ["--backend", "mpi", "--m", "256", "--n", "128", "--k", "128"]
-# Long enough to be in the middle of: 11 rounds of 4 GFLOP multiplied several times.
+# Takes long enough to be stopped in the middle: 11 rounds, each multiplying 4 GFLOP several times.
 LONG_SHAPE = ["--backend", "mpi", "--m", "4096", "--n", "1024", "--k", "512"]
-DIRECT = ["--variant", "direct"]  # ranks that wait for each other in shared memory, where MPI does not see it
+DIRECT = ["--variant", "direct"]  # its ranks wait for each other in shared memory, where MPI does not see it
 LONG_RUN = ["run", *LONG_SHAPE, *DIRECT, "--blocks", "1024,3072", "--pairs", "100000", "--budget", "60"]
 QUICK = ["--budget", "1", "--max-samples", "5"]
-# Every kind, the first with every variant, the others with one each so that the test stays short.
+# Every kind: the first one with every variant, the others with one variant each so that the test stays short.
 KINDS = {
     "matmul_all_reduce": [],
     "matmul_reduce_scatter": ["--variant", "direct"],
@@ -35,7 +35,7 @@ KINDS = {
 
 
 def processes_of_rank(rank, store):
-    """Process numbers of that rank of the job that works on `store`."""
+    """The process numbers of this rank of the job that works on `store`."""
     found = []
     for directory in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -57,7 +57,7 @@ def is_waiting(process, seconds):
 
 
 class JobTest(ProgramTest):
-    """Runs jobs whose processes are the program."""
+    """Runs the program as a job of several processes."""
 
     def setUp(self):
         super().setUp()
@@ -86,7 +86,7 @@ class JobTest(ProgramTest):
         )
 
     def complete_job(self, *arguments, rank_count=2):
-        """A job that must succeed."""
+        """Runs a job that must succeed."""
         done = self.job(rank_count, *arguments)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
@@ -96,7 +96,7 @@ class JobTest(ProgramTest):
 
     def start(self, *arguments):
         command = [*self.launch(2), MC2, *map(str, arguments), "--store", str(self.store)]
-        # To a file: a pipe would be held open by whatever outlives the job.
+        # A file, as a pipe would be held open by whatever outlives the job.
         self.errors = self.directory / "errors.txt"
         with self.errors.open("w", encoding="utf-8") as errors:
             job = subprocess.Popen(
@@ -107,8 +107,8 @@ class JobTest(ProgramTest):
         return job
 
     def rank_of_measuring_job(self, job, rank):
-        """The process of that rank, once the job has measured for the first time: MPI has started and ranks
-        exchange."""
+        """Waits until the job has measured for the first time: then MPI has started and the ranks exchange. Returns
+        the process of this rank."""
         for _ in range(600):
             self.assertIsNone(job.poll(), f"ended before it measured: {self.errors.read_text()}")
             found = processes_of_rank(rank, self.store)
@@ -222,7 +222,7 @@ class MpiTest(JobTest):
         done = self.complete_job(*ask)
         self.assertIn("correct: ", done.stdout)
         self.assertIn("218 of at most 512 rows", done.stderr)
-        file.write_text("0,0,9,100\n0,0,3,0\n")  # two experts a rank, none of rank 0's has a row
+        file.write_text("0,0,9,100\n0,0,3,0\n")  # two experts a rank; no expert of rank 0 has a row
         done = self.complete_job(*ask)
         self.assertIn("correct: ", done.stdout)
         self.assertIn("112 of at most 512 rows", done.stderr)
@@ -262,7 +262,7 @@ class MpiTest(JobTest):
         self.assertIn("multiple of the 2 ranks", done.stderr)
 
     def test_ranks_started_for_different_things_are_refused_on_all(self):
-        # One application that differs by rank: mpirun of Open MPI 5.0.7 crashes when it is given two.
+        # One application that differs by rank, as mpirun of Open MPI 5.0.7 crashes when it is given two applications.
         differing = self.directory / "differing"
         differing.write_text(
             "#!/bin/sh\nif [ $OMPI_COMM_WORLD_RANK = 0 ]; then m=64; else m=96; fi\n"

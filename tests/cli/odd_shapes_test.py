@@ -42,7 +42,7 @@ class OddShapesTest(ProgramTest):
         self.tuned(*SHAPE, *MACHINE, "--budget", "0.001", "--store", self.store)
 
     def test_real_lanes(self):
-        """Where the times fit no curve, a plan is kept all the same."""
+        """Where the times fit no curve, a plan is kept without a model."""
         for options in (
             ["--link", "shm"],
             ["--link", "1Gbit,20us"],

@@ -7,7 +7,8 @@ from program import MACHINE, NO_ANSWER, QUICK, SUCCESS, UNSUPPORTED, USAGE, Prog
 
 FEW_PAIRS = ["--pairs", "3", "--budget", "1"]
 INVENTED_MODEL = program.SOURCE_DIRECTORY / "tests" / "install_consumer" / "model.json"
-# 2 * 16 * 512 * 64 flop at 1 Gflop/s: 1049 us; 16 * 512 * 4 bytes at 1 Gbit/s: 262 us. Two blocks hide half of it.
+# 2 * 16 * 512 * 64 flop at 1 Gflop/s take 1049 us, 16 * 512 * 4 bytes at 1 Gbit/s 262 us. Two blocks hide half of the
+# 262 us.
 FEW_ROWS = ["--m", 16, "--n", 512, "--k", 64]
 
 
@@ -48,8 +49,8 @@ class FewRowsTest(ProgramTest):
         self.refuse(USAGE, ["run", "--plan", file, *MACHINE, "--store", self.store], "cut along n")
 
     def test_every_backend_cuts_columns(self):
-        # A matmul of 20 us + 0.5 us a column, and 20 us + 0.5 us a KiB: 1044 us beside 84 us for 2048 columns of 16
-        # rows.
+        # The matmul takes 20 us + 0.5 us a column and the collective 20 us + 0.5 us a KiB. For 2048 columns of 16 rows
+        # these are 1044 us and 84 us.
         model = json.loads(INVENTED_MODEL.read_text())
         model["op"].update(m=16, n=2048)
         model["variants"][0]["compute"]["curve"]["axis"] = "columns"
@@ -88,7 +89,7 @@ class OperatorOfAModelTest(ProgramTest):
 
 class EpilogueTest(ProgramTest):
     def test_epilogues_and_types_are_kept_apart_and_run(self):
-        """On real lanes: where the times fit no curve, a plan is kept all the same."""
+        """On real lanes. Where the times fit no curve, a plan is kept without a model."""
         for options in (
             ["--bias"],
             ["--bias", "--residual"],

@@ -1,4 +1,4 @@
-"""What the tests of the mc2 program share: running it, its documents' schemas, a place for files.
+"""Shared by the tests of the mc2 program: running it, the schemas of its documents, a place for files.
 
 Every test file is run as: python3 NAME_test.py PATH_OF_MC2
 """
@@ -23,25 +23,25 @@ SUCCESS, NEGATIVE, USAGE, NO_ANSWER, UNSUPPORTED, STORE, SYSTEM, INTERRUPTED = 0
 
 
 def operator(m, n, k, dtype, ranks):
-    """Its options."""
+    """The options that name this operator."""
     return f"--m {m} --n {n} --k {k} --dtype {dtype} --ranks {ranks}".split()
 
 
 EXAMPLE_MODEL = SOURCE_DIRECTORY / "data" / "worked_example_model.json"
-EXAMPLE = operator(4096, 8192, 3072, "f16", 8)  # the model's
+EXAMPLE = operator(4096, 8192, 3072, "f16", 8)  # the operator of EXAMPLE_MODEL
 SHAPE = ["--m", "96", "--n", "64", "--k", "64"]
-# Lanes that sleep take the same time on a busy host, so that fits never fail for its noise.
+# Sleeping lanes take the same time on a busy host, so its noise never spoils a fit.
 MACHINE = ["--link", "1Gbit,20us", "--virtual-compute", "1Gflops,5us"]
 QUICK = ["--budget", "2", "--max-samples", "5"]
-# What fitting says of times that another program's burst of work spoilt, where lanes are real.
+# Fitting says this about times that another program's burst of work spoilt, where lanes are real.
 BUSY_HOST = "measure again on a quieter machine"
 MOST_TRIES = 6
 
 
 def measured(run):
-    """What run() returned, run again while times were spoilt."""
+    """Calls run() again while its times were spoilt. Returns what the last call returned."""
     for attempt in range(MOST_TRIES):
-        time.sleep(attempt)  # another program's burst of work passes
+        time.sleep(attempt)  # so that another program's burst of work passes
         done = run()
         if done.returncode == SUCCESS or BUSY_HOST not in done.stderr:
             break
@@ -54,12 +54,12 @@ def unwrapped(page):
 
 
 def environment(directory):
-    """No user's own store may be read or written."""
+    """An environment in which no user's own store is read or written."""
     return {**os.environ, "XDG_DATA_HOME": str(directory), "HOME": str(directory), "MC2_STORE": ""}
 
 
 class ProgramTest(unittest.TestCase):
-    """A fresh directory for each test, with a store path in it."""
+    """Gives each test a fresh directory, and a store's path in it."""
 
     def setUp(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="mc2-cli-"))
@@ -73,18 +73,18 @@ class ProgramTest(unittest.TestCase):
         return subprocess.run(command, stdin=subprocess.DEVNULL, text=True, timeout=120, check=False, **options)
 
     def complete(self, *arguments, **options):
-        """A run that must succeed."""
+        """Runs the program, which must succeed."""
         done = self.mc2(*arguments, **options)
         self.assertEqual(done.returncode, SUCCESS, f"{arguments}: {done.stderr}")
         return done
 
     def succeed(self, *arguments, **options):
-        """What a run that must succeed printed."""
+        """Runs the program, which must succeed. Returns what it printed."""
         return self.complete(*arguments, **options).stdout
 
     def assert_refused(self, done, code, *texts):
-        """Exit code, and one line for people, or three where no plan is found, that hold each text; lines of progress
-        may come before."""
+        """Checks the exit code, and that there is one line for people, or three where no plan is found. These lines
+        must hold each text; lines of progress may come before."""
         lines = [line for line in done.stderr.splitlines() if not is_progress(line)]
         self.assertEqual(done.returncode, code, f"{done.args}: {done.stderr}")
         expected = (
@@ -111,7 +111,7 @@ class ProgramTest(unittest.TestCase):
         self.succeed("db", "import", empty, "--store", self.store)
 
     def profile_and_fit(self, *asked):
-        """A store with samples that a model fits. The page of the profile."""
+        """Makes a store with samples that a model fits. Returns the page of the profile."""
 
         def run():
             self.store.unlink(missing_ok=True)
@@ -123,21 +123,21 @@ class ProgramTest(unittest.TestCase):
         return self.page
 
     def tuned(self, *arguments):
-        """A tuning with a model: where times were spoilt a plan is kept without one, and it is measured again."""
+        """Tunes with a model. Where spoilt times led to a plan without a model, it measures again."""
         done = self.complete("tune", *arguments)
         for attempt in range(MOST_TRIES):
             if "no model: " not in done.stderr:
                 break
-            time.sleep(attempt + 1)  # another program's burst of work passes
+            time.sleep(attempt + 1)  # so that another program's burst of work passes
             done = self.complete("tune", *arguments, "--fresh")
         return done
 
     def profiled_and_fitted(self):
-        """A store with samples and a model of SHAPE on MACHINE."""
+        """Makes a store with samples and a model of SHAPE on MACHINE."""
         self.profile_and_fit(*SHAPE, *MACHINE)
 
     def kept_plans(self):
-        """What `mc2 db list` lists, as documents."""
+        """The plans that `mc2 db list` lists, as documents."""
         return json.loads(self.succeed("db", "list", "--json", "--store", self.store))["items"]
 
     def sample_count(self):
@@ -153,15 +153,15 @@ def is_progress(line):
 
 
 def keep_document(document, what=""):
-    """For store/schemas.ValidateDocuments, which also tries what is not valid; only where the test's environment says
-    so."""
+    """Keeps a document for store/schemas.ValidateDocuments, which also tries changed documents that are not valid.
+    Only does so where the test's environment asks for it."""
     if place := os.environ.get("MC2_SCHEMA_DOCUMENTS"):
         name = document["schema"].replace("mc2.", "cli_").replace("/1", f"_{what}.json" if what else ".json")
         pathlib.Path(place, name).write_text(json.dumps(document), encoding="utf-8")
 
 
 def validators():
-    """One validator per kind of document, e.g. "mc2.plan/1"."""
+    """One validator for each kind of document, e.g. "mc2.plan/1"."""
     return load_validators(SOURCE_DIRECTORY / "schemas")
 
 

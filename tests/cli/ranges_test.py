@@ -1,4 +1,4 @@
-"""mc2 plan --m first:last: plans as a function of m."""
+"""mc2 plan --m first:last makes plans as a function of m."""
 
 import json
 

@@ -1,5 +1,5 @@
-"""Cuts that another program ran: mc2 import takes their times, mc2 refine learns from them, mc2 plan answers with
-them."""
+"""Cuts that another program ran: mc2 import takes their times, mc2 refine learns from them, and mc2 plan then
+answers with them."""
 
 import json
 
@@ -132,7 +132,7 @@ class RefineTest(ProgramTest):
     def test_times_in_another_unit_are_no_verdict(self):
         ask = ["refine", "--model", EXAMPLE_MODEL, "--cuts", self.write("blocks,fused_us\n512+4x896,1.262\n")]
         page = program.unwrapped(self.succeed(*ask))
-        # The collective alone: 13.58491263 us / MiB x 64 MiB + 61.508333 us.
+        # The collective alone takes 13.58491263 us / MiB x 64 MiB + 61.508333 us.
         self.assertIn(
             "nothing usable was measured: 1.3 us is below what the collective alone takes, 930.9 us; are these ms?",
             page,
@@ -143,7 +143,7 @@ class RefineTest(ProgramTest):
         plan = json.loads(self.succeed(*ask, "--json"))["plan"]
         self.assertEqual(plan["reason"], "do not cut: nothing usable was measured yet")
         self.assertIn("run this again with --cuts FILE", program.unwrapped(self.succeed(*ask[:3])))
-        # What was imported and set aside decides nothing either.
+        # An imported time that was set aside decides nothing either.
         self.bring("blocks,fused_us\n512+4x896,1.262\n")
         answer = json.loads(self.succeed("plan", *DEVICE, *OPERATOR, "--store", self.store, "--json"))
         self.assertEqual(answer["strategy"], "search")
@@ -172,7 +172,7 @@ class RefineTest(ProgramTest):
             ":2",
             "its compute blocks take 1.5 ms together, longer than the whole, 1.262 ms",
         )
-        # Uncut it is serial itself.
+        # An uncut run is the serial run itself.
         uncut = self.write("blocks,fused_us,serial_us\n4096,100,9000\n")
         for command in (
             ["import", uncut, *DEVICE, *OPERATOR, *store],

@@ -1,5 +1,5 @@
-"""`mc2 --server`: plans come from a service, what is tuned goes to it, and a service that is away costs nothing but a
-note."""
+"""`mc2 --server`: plans come from a service, and what is tuned goes to it. A service that is away costs nothing but
+a note."""
 
 import json
 import pathlib
@@ -12,11 +12,11 @@ from program import EXAMPLE, EXAMPLE_MODEL, MACHINE, NO_ANSWER, QUICK, UNSUPPORT
 from serving import Service, make_certificate  # noqa: E402  (tests/server is no package)
 
 QUESTION = ["--m", "512", "--n", "64", "--k", "64", *MACHINE]
-PATIENT = ["--server-wait", "30"]  # a busy host must not turn an answer into a fallback
+PATIENT = ["--server-wait", "30"]  # so that an answer does not become a fallback on a busy host
 
 
 class ServerTest(program.ProgramTest):
-    """One store that a service serves, and another one of the user's own."""
+    """One store that a service serves, and another store of the user's own."""
 
     def setUp(self):
         super().setUp()
@@ -42,7 +42,7 @@ class ServerTest(program.ProgramTest):
         samples = self.sample_count_of(self.store)
         self.assertEqual(samples, self.sample_count_of(self.own))
 
-        # A second time nothing is measured, and nothing is kept twice.
+        # The second time nothing is measured, and nothing is kept twice.
         again = self.complete("push", *QUESTION, "--store", self.own, "--server", url)
         self.assertIn("pushed 0 samples, 0 races, model ", again.stdout)
         document = json.loads(self.succeed("push", *QUESTION, "--store", self.own, "--server", url, "--json"))
@@ -50,12 +50,12 @@ class ServerTest(program.ProgramTest):
         program.keep_document(document)
         self.assertEqual(self.sample_count_of(self.store), samples)
 
-        # A third store on the same machine has nothing to measure any more.
+        # A third store on the same machine has nothing left to measure.
         taken = self.tuned(*QUESTION, *QUICK, "--store", self.directory / "second.db", "--server", url)
         self.assertIn(f"says {url}; --fresh measures here", taken.stderr)
         self.assertEqual(self.sample_count_of(self.directory / "second.db"), 0)
 
-        # Another machine of the fleet: same fingerprint, empty store.
+        # Another machine of the fleet has the same fingerprint and an empty store.
         third = self.directory / "third.db"
         for arguments in (
             ["plan", *QUESTION, "--json"],
@@ -67,18 +67,18 @@ class ServerTest(program.ProgramTest):
                 self.assertIn(f"plan from service {url}, tuned plan of epoch ", done.stderr)
         plan = json.loads(self.succeed("plan", *QUESTION, "--json", "--store", third, "--server", url, *PATIENT))
         self.assertEqual(plan, service.json("GET", f"/v1/plans/{listed[0]['digest']}"))
-        # The option may stand before the command, and in the environment.
+        # The option may also come before the command, or from the environment.
         before = self.complete("--server", url, *PATIENT, "plan", *QUESTION, "--store", third)
         self.assertIn("plan from service", before.stderr)
         variables = {**program.environment(self.directory), "MC2_SERVER": url}
         self.assertIn(
             "plan from service", self.complete("plan", *QUESTION, *PATIENT, "--store", third, env=variables).stderr
         )
-        # By digest, and blocks predicted by the service's model.
+        # A plan is found by its digest, and the service's model predicts given blocks.
         self.succeed("explain", listed[0]["digest"][:8], "--store", third, "--server", url)
         self.succeed("run", *QUESTION, "--blocks", "128,384", "--pairs", "3", "--store", third, "--server", url)
 
-        # The service is gone: what it answered last is known still.
+        # The service is gone. Its last answer is still known.
         self.assertEqual(service.stop(), 0)
         later = self.complete("run", *QUESTION, "--pairs", "3", "--store", third, "--server", url)
         self.assertIn(f"plan from what service {url} answered at ", later.stderr)
@@ -110,7 +110,7 @@ class ServerTest(program.ProgramTest):
         with socket.socket() as dead, socket.socket() as black_hole:
             dead.bind(("127.0.0.1", 0))
             black_hole.bind(("127.0.0.1", 0))
-            black_hole.listen()  # connects, and never answers
+            black_hole.listen()  # accepts connections and never answers
             for socket_, why, waiting in ((dead, "Failed to connect", PATIENT), (black_hole, "within 30 ms", [])):
                 url = f"http://127.0.0.1:{socket_.getsockname()[1]}"
                 for command in ("plan", "explain", "run"):
@@ -159,7 +159,7 @@ class ServerTest(program.ProgramTest):
         push = ["push", *QUESTION, "--store", self.own, "--server"]
         self.refuse(UNSUPPORTED, [*push, url], url, "--server-ca")
         self.succeed(*push, url, "--server-ca", certificate)
-        named = f"https://localhost:{service.port}"  # of which the certificate does not speak
+        named = f"https://localhost:{service.port}"  # a name that the certificate does not hold
         self.refuse(UNSUPPORTED, [*push, named, "--server-ca", certificate], named, "--server-ca")
         self.refuse(UNSUPPORTED, [*push, f"http://127.0.0.1:{service.port}"], "http://127.0.0.1")
 

@@ -1,4 +1,4 @@
-"""mc2 sweep: a row for every cell of the grid, the same text whatever the threads, and one line for whatever is
+"""mc2 sweep: a row for every cell of the grid, the same text for any number of threads, and one line for whatever is
 wrong."""
 
 import csv
@@ -28,7 +28,7 @@ from program import (
 
 TOPOLOGY = program.SOURCE_DIRECTORY / "data" / "topologies" / "dgx_h100.json"
 HEADING = "model,layer,parallel,n,k,units,dtype\n"
-# Divided by 8 ranks, down is the operator that EXAMPLE_MODEL describes: n = 8192, k = 24576 / 8 = 3072.
+# On 8 ranks, down is the operator that EXAMPLE_MODEL describes: n = 8192, k = 24576 / 8 = 3072.
 DOWN = "Toy,down,row,8192,24576,,f16\n"
 UP = "Toy,up,column,8192,3072,4,f16\n"
 
@@ -40,7 +40,7 @@ class SweepTest(ProgramTest):
         return file
 
     def example(self, *arguments, ranks=8):
-        """A sweep of the toy layers with the model of the first one."""
+        """The arguments of a sweep of the toy layers, with the model of the first layer."""
         shapes = self.shapes(HEADING + DOWN + UP)
         return ["sweep", "--shapes", shapes, "--model", EXAMPLE_MODEL, "--ranks", ranks, *arguments]
 
@@ -208,7 +208,7 @@ class PageTest(SweepTest):
     def test_fits_a_screen_whatever_the_grid(self):
         page = self.succeed("sweep", "--topology", TOPOLOGY, "--m", "128:16384:128")
         lines = page.split("\n")
-        self.assertLessEqual(len(lines), 41)  # the last is empty
+        self.assertLessEqual(len(lines), 41)  # the last line is empty
         self.assertLessEqual(max(map(len, lines)), 80)
         self.assertRegex(page, r"not shown: \d+ lines, \d+ values of m; --csv or --json")
 
@@ -223,8 +223,8 @@ class PageTest(SweepTest):
 
 class BuiltInLayersTest(SweepTest):
     def plan_free_rows(self, *arguments):
-        """Rows of a sweep for which no model exists."""
-        self.store.touch()  # a store that holds nothing
+        """The rows of a sweep for which no model exists."""
+        self.store.touch()  # an empty store
         done = self.mc2("sweep", *arguments, "--m", 1024, "--csv", "--store", self.store)
         self.assertEqual(done.returncode, NO_ANSWER, done.stderr)
         return list(csv.DictReader(io.StringIO(done.stdout)))
@@ -321,7 +321,7 @@ class SourceTest(SweepTest):
         self.assertNotIn("tuned", (sources["80"], sources["128"]))
         tuned = next(row for row in self.rows(*asked) if row["m"] == "96")
         self.assertAlmostEqual(float(tuned["makespan_us"]), kept["makespan"]["us"], delta=1e-6 * kept["makespan"]["us"])
-        other = next(row for row in self.rows(*asked, "--align", 32) if row["m"] == "96")  # was tuned for the default
+        other = next(row for row in self.rows(*asked, "--align", 32) if row["m"] == "96")  # tuned for the default only
         self.assertNotIn("tuned", other["source"].split(" ")[0])
         self.tuned(*program.SHAPE, *MACHINE, *program.QUICK, "--align", 32, "--store", self.store)
         own = next(row for row in self.rows(*asked, "--align", 32) if row["m"] == "96")
@@ -522,7 +522,7 @@ class BadInputTest(SweepTest):
 
 
 class InterruptTest(SweepTest):
-    # Free lists of long axes: minutes of work in many rows.
+    # The free lists of long axes are minutes of work in many rows.
     LONG = ["--strategy", "free", "--m", "1000001:1100000:1", "--kinds", "matmul_all_reduce", "--align", "1024"]
 
     def wait_until_it_can_be_interrupted(self, process):

@@ -1,4 +1,4 @@
-"""What the program shows on terminals of several kinds, and to a reader that leaves."""
+"""What the program shows on terminals of several kinds, and what it does when its reader leaves."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ from program import MACHINE, MC2, QUICK, SHAPE
 
 class TerminalTest(program.ProgramTest):
     def on_terminal(self, *arguments, columns=80, **variables):
-        """What a terminal of so many columns was sent."""
+        """Runs the program on a terminal of `columns` columns. Returns what the terminal was sent."""
         leader, follower = pty.openpty()
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         environment = {**program.environment(self.directory), "TERM": "xterm", **variables}

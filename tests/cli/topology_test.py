@@ -1,4 +1,4 @@
-"""Collectives and plans of described clusters: tables, calibration, refusals."""
+"""Collectives and plans of described clusters: tables, calibration and refusals."""
 
 import json
 
@@ -13,10 +13,10 @@ OPERATOR = ["--m", 8192, "--n", 8192, "--k", 8192, "--dtype", "bf16"]
 
 
 class ClusterTest(ProgramTest):
-    """Makes the files of clusters and points."""
+    """Makes files of clusters and of measured points."""
 
     def changed(self, **changes):
-        """The H100 document with some keys replaced, as a file."""
+        """A file with the H100 document, in which some keys are replaced."""
         file = self.directory / "topology.json"
         file.write_text(json.dumps({**json.loads(H100.read_text()), **changes}))
         return file
@@ -100,7 +100,7 @@ class TopologyTest(ClusterTest):
         file = TOPOLOGIES / "ascend_910b.json"
         shape = ["--n", 8192, "--k", 3072, "--dtype", "f16", "--ranks", 64]
         plan = json.loads(self.succeed("plan", "--topology", file, "--model", model, "--m", 4096, *shape, "--json"))
-        self.assertAlmostEqual(plan["compute_us"], 803, delta=1)  # of the worked example
+        self.assertAlmostEqual(plan["compute_us"], 803, delta=1)  # as in the worked example
         self.refuse(
             NO_ANSWER,
             ["plan", "--topology", file, "--model", model, *OPERATOR, "--ranks", 64],
@@ -129,7 +129,7 @@ class TopologyTest(ClusterTest):
                 "--json",
             )
         )
-        self.assertAlmostEqual(plan["compute_us"], 803, delta=1)  # of the worked example
+        self.assertAlmostEqual(plan["compute_us"], 803, delta=1)  # as in the worked example
 
 
 class RefusalTest(ClusterTest):

@@ -1,4 +1,4 @@
-"""Plans for another n and k: mc2 plan and mc2 sweep as users run them."""
+"""mc2 plan and mc2 sweep make plans for another n and k."""
 
 import csv
 import io
@@ -33,7 +33,7 @@ class TransferTest(ProgramTest):
             makespan = json.loads(done.stdout)["makespan"]
             return (makespan["high_us"] - makespan["low_us"]) / makespan["us"]
 
-        # Of a model that says it is sure: a quick profile may be less sure of its own blocks than of longer ones.
+        # The model must say that it is sure. A quick profile may be less sure of its own blocks than of longer ones.
         exported = json.loads(self.succeed("db", "export", "--store", self.store))
         for kept in exported["models"]:
             for variant in kept["document"]["variants"]:
@@ -57,7 +57,7 @@ class TransferTest(ProgramTest):
         self.refuse(NO_ANSWER, run, *self.no_model_of(2 * self.n))
 
     def no_model_of(self, n):
-        """What mc2 says of it, ending with a command that makes one."""
+        """What mc2 says where it has no model of this n, up to a command that makes one."""
         return (
             f"no plan and no model of matmul_all_reduce m=96 n={n} k={self.k}",
             f"nearest kept: matmul_all_reduce m=96 n={self.n} k={self.k} f32 x2; different: --n; ",
@@ -81,7 +81,7 @@ class TransferTest(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("not profiled; planned from kept model", done.stderr)
         self.assertIn("kept as plan", done.stdout)
-        # What it raced with is another shape's: it is not kept as a model of this one.
+        # The plan raced with another shape's model, which is not kept as a model of this shape.
         self.assertIn("transferred from", self.plan(*other, "--max-blocks", 5).stderr)
 
     def test_tuning_learns_from_races_of_another_length(self):

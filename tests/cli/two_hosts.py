@@ -1,4 +1,4 @@
-"""Two network namespaces, joined by a veth pair of limited rate: as near to two hosts as one machine gets."""
+"""Two network namespaces, joined by a veth pair of limited rate. One machine gets no nearer to two hosts."""
 
 import os
 import pathlib
@@ -8,12 +8,12 @@ import subprocess
 
 PLACES = ("mc2testa", "mc2testb")
 ADDRESSES = ("10.177.0.1", "10.177.0.2")
-NAMES = ("host-a", "host-b")  # what each is called in both
+NAMES = ("host-a", "host-b")  # host names, the same in both places
 NETWORK = "10.177.0.0/24"
-NAMED = pathlib.Path("/etc/netns")  # whose files `ip netns exec` puts over those of /etc
-# Room for two of TCP's 64 KiB segments, 1 ms at 1 Gbit/s. With a smaller bucket tbf itself cuts every segment into
-# packets, on the ranks' own cores: 32 KiB at 1 Gbit/s in both directions keeps 2 cores 96 % busy, 128 KiB 6 %. A
-# network card does that by itself.
+NAMED = pathlib.Path("/etc/netns")  # `ip netns exec` puts files from here over those of /etc
+# Has room for two of TCP's 64 KiB segments, which take 1 ms at 1 Gbit/s. With a smaller bucket tbf cuts every segment
+# into packets on the ranks' own cores, which a network card does by itself. In both directions at 1 Gbit/s, 32 KiB
+# keeps 2 cores 96 % busy, 128 KiB 6 %.
 BUCKET = "128kb"
 
 
@@ -23,7 +23,7 @@ def ip(*arguments):
 
 def remove_places(places=PLACES):
     if shutil.which("ip") is None:
-        return  # then none was made
+        return  # without ip no place was made
     for place in places:
         for process in ip("netns", "pids", place).stdout.split():
             try:
@@ -35,7 +35,7 @@ def remove_places(places=PLACES):
 
 
 def fault_of(steps):
-    """Why one of these commands of iproute2 fails, or None."""
+    """Runs these commands of iproute2. Returns why one of them failed, or None."""
     if shutil.which("ip") is None or shutil.which("tc") is None:
         return "ip and tc are missing; iproute2 has them"
     for step in steps:
@@ -46,7 +46,7 @@ def fault_of(steps):
 
 
 def make_places(rate):
-    """Why the two namespaces cannot be had, or None. `rate` is tc's, of each direction, e.g. 1gbit."""
+    """Makes the two namespaces. Returns why it cannot, or None. `rate` is tc's, for each direction, e.g. 1gbit."""
     remove_places()
     steps = [f"ip netns add {place}" for place in PLACES]
     steps.append(f"ip link add eth0 netns {PLACES[0]} type veth peer name eth0 netns {PLACES[1]}")
@@ -64,20 +64,21 @@ def make_places(rate):
     for place in PLACES:
         (NAMED / place).mkdir(parents=True, exist_ok=True)
         (NAMED / place / "hosts").write_text(f"127.0.0.1 localhost\n{names}", encoding="utf-8")
-        # Like the usual cubic, and allowed in a namespace. Where the system's choice is BBR, its pacing takes the
-        # ranks' cores.
+        # Reno is like the usual cubic, and allowed in a namespace. Where the system uses BBR, its pacing takes time of
+        # the ranks' cores.
         ip("netns", "exec", place, "sh", "-c", "echo reno > /proc/sys/net/ipv4/tcp_congestion_control")
     return None
 
 
 def bits_per_us(rate):
-    """Of a rate as tc has it: 1gbit, 2500mbit."""
+    """Bits per us of a rate as tc writes it: 1gbit, 2500mbit."""
     units = {"gbit": 1000, "mbit": 1}
     return int(rate[:-4]) * units[rate[-4:]]
 
 
 def write_agent(path):
-    """What mpirun starts instead of ssh: HOST COMMAND... Shared memory between ranks goes by the host's name."""
+    """Writes the program that mpirun starts instead of ssh: HOST COMMAND... It gives the place a host name of its
+    own, by which Open MPI decides who shares memory."""
     path.write_text(
         "#!/bin/sh\nshift\n" f'exec ip netns exec {PLACES[1]} unshare --uts /bin/sh -c "hostname {PLACES[1]}; $*"\n'
     )
@@ -85,7 +86,7 @@ def write_agent(path):
 
 
 def settings(agent, ranks=1):
-    """Open MPI's, of so many ranks in each place: between places over TCP and nothing else, in one by shared memory."""
+    """Settings of Open MPI for this many ranks in each place: TCP alone between places, shared memory within one."""
     return {
         "plm": "rsh",
         "plm_rsh_agent": str(agent),
@@ -93,7 +94,7 @@ def settings(agent, ranks=1):
         "btl": "tcp,self" if ranks == 1 else "tcp,vader,self",
         "btl_tcp_if_include": NETWORK,
         "oob_tcp_if_include": NETWORK,
-        # So that the launcher's own connection, too, notices a link that is cut.
+        # Lets the launcher's own connection notice a link that is cut, too.
         "oob_tcp_keepalive_time": "1",
         "oob_tcp_keepalive_intvl": "1",
         "oob_tcp_keepalive_probes": "3",
@@ -101,7 +102,7 @@ def settings(agent, ranks=1):
 
 
 def mpirun_command(mpirun, agent, addresses, ranks=1):
-    """So many ranks in each place, by place; to be entered where the first are."""
+    """The command for this many ranks in each place, ordered by place. It must run where the first ranks are."""
     hosts = ",".join(f"{address}:{ranks}" for address in addresses)
     options = f"--allow-run-as-root --host {hosts} --map-by slot --bind-to none -np {len(addresses) * ranks}"
     command = [mpirun, *options.split()]

@@ -1,4 +1,4 @@
-"""--variant: one variant is profiled, planned with, tuned and run; others are left alone, unknown ones refused."""
+"""--variant: one variant is profiled, planned with, tuned and run. Others are left alone; unknown ones are refused."""
 
 import json
 

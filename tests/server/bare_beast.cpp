@@ -1,6 +1,6 @@
 /// The least that a server on Boost.Beast does: it reads each request whole, answers every one with the same bytes,
 /// keeps the connection open and closes slow ones. throughput.py measures `mc2 serve` against it.
-///  Usage: bare_beast FILE THREADS; prints its port.
+/// Usage: bare_beast FILE THREADS; prints its port.
 #include <utility> // boost/asio/awaitable.hpp of 1.74 forgets it
 
 #include <boost/asio/co_spawn.hpp>

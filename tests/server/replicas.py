@@ -1,7 +1,7 @@
 """Puts replicas to hard use. Run by hand; docs/service.md has the figures. Exits with 1 where a limit is missed.
 
- replicas.py MC2 kills [--kills 1000]                      leader and replicas are killed while others write and ask
- replicas.py MC2 fan-out [--replicas 24] [--writes 10000]  how soon all replicas have what was kept last
+  replicas.py MC2 kills [--kills 1000]                      leader and replicas are killed while others write and ask
+  replicas.py MC2 fan-out [--replicas 24] [--writes 10000]  how soon all replicas have what was kept last
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Shared by the tests of `mc2 serve`: a service on a store with a plan and a model, and clients of the service.
 
- Every test file is run as: python3 NAME_test.py PATH_OF_MC2
+Every test file is run as: python3 NAME_test.py PATH_OF_MC2
 """
 
 import errno

@@ -1,12 +1,12 @@
 """Throughput and latency of a plan query from cache, against a bare Beast server that returns the same bytes.
 
- Usage: python3 throughput.py MC2 BARE_BEAST [--rounds N] [--seconds S] [--connections C] [--disturbed]
- Both servers run at once, and wrk asks them in turn, so that what else the machine does slows both alike. Prints a
- table, and exits with 1 where mc2 is below 0.85x of the throughput or above 2x of the 99th percentile (medians of
- the rounds).
- --disturbed: all the while one client asks mc2 questions that plan until their deadline, and another one keeps a
- plan for every hundredth question (as many as the store takes). mc2's 99th percentile may then be 5x, and /livez may
- take 50 ms.
+Usage: python3 throughput.py MC2 BARE_BEAST [--rounds N] [--seconds S] [--connections C] [--disturbed]
+Both servers run at once, and wrk asks them in turn, so that what else the machine does slows both alike. Prints a
+table, and exits with 1 where mc2 is below 0.85x of the throughput or above 2x of the 99th percentile (medians of the
+rounds).
+--disturbed: all the while one client asks mc2 questions that plan until their deadline, and another one keeps a plan
+for every hundredth question (as many as the store takes). mc2's 99th percentile may then be 5x, and /livez may take
+50 ms.
 """
 
 import argparse
