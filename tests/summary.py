@@ -1,6 +1,6 @@
-"""What a run of CTest came to: how many tests passed and failed, and which cases were skipped, each reason once.
+"""Summarises a run of CTest: how many tests passed and failed, and which cases were skipped, each reason once.
 
-    python3 tests/summary.py BUILD_DIRECTORY     # of its last run
+    python3 tests/summary.py BUILD_DIRECTORY     # of the last run
 """
 
 import collections
@@ -10,14 +10,15 @@ import sys
 
 
 def skipped_cases(output):
-    """The reasons in one test's output: GoogleTest's, unittest's, and those of tests that end with "skipped"."""
+    """The reasons for skipping in one test's output: GoogleTest's, unittest's, and those of tests that end with
+    "skipped"."""
     reasons = re.findall(r"^[^\n]*: Skipped\n([^\n]*)\n", output, re.MULTILINE)
     reasons += re.findall(r"\.\.\. skipped ['\"]([^\n]*)['\"]$", output, re.MULTILINE)
     return [in_short(reason) for reason in reasons]
 
 
 def in_short(reason):
-    """Each part once, without what a program printed behind it."""
+    """The parts of a reason, each once, without what a program printed after it."""
     parts = re.split(r": (?:mc2|profile|[a-z]+\()", reason.split("\\n")[0])[0].split("; ")
     return "; ".join(dict.fromkeys(part.strip() for part in parts if part.strip()))
 

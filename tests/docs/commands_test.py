@@ -1,9 +1,10 @@
-"""The ```sh blocks of the pages that people copy from, run as written, in order, in one scratch folder for each page.
+"""Runs the ```sh blocks of the pages that people copy from, as they are written and in order, in one scratch folder
+for each page.
 
     python3 tests/docs/commands_test.py PATH_OF_MC2 PATH_OF_MC2_BENCH
 
-A block that needs what a test has not is marked in the page: <!-- not run: REASON --> on the line before it. What ends
-with `&` runs until the page ends.
+A block that needs what a test does not have is marked in the page: <!-- not run: REASON --> on the line before it. A
+block that ends with `&` runs until the page ends.
 """
 
 import importlib.util
@@ -24,16 +25,16 @@ FIRST_STEPS = tuple(sorted(f"docs/start/{page.name}" for page in (ROOT / "docs" 
 PAGES = ("README.md", "docs/common_tasks.md", *FIRST_STEPS)
 PROGRAMS = dict(zip(("mc2", "mc2-bench"), map(pathlib.Path, sys.argv[1:])))
 DEFAULT_PORT = "8471"  # of mc2 serve
-MOST_NOT_RUN = 8  # of the longer pages
-MOST_COMMANDS = 10  # of a page of first steps
+MOST_NOT_RUN = 8  # in the longer pages
+MOST_COMMANDS = 10  # in a page of first steps
 BLOCK_SECONDS = 120
 NOT_RUN = re.compile(r"<!-- not run: (.+) -->")
-# What fitting says of times that another program's burst of work spoilt; without a model, later questions end with "no
-# answer". The page then starts again.
+# Fitting says BUSY_HOST about times that another program's burst of work spoilt. Without a model, later questions then
+# end with "no answer", and the page starts again.
 MOST_TRIES = 4
 BUSY_HOST = "measure again on a quieter machine"
 NO_ANSWER = 3
-# Names the line and the command that failed; an error ends the block.
+# Keeps the line and the command that failed. An error ends the block.
 TRAP = """set -eE -o pipefail
 trap 'echo "$LINENO: $BASH_COMMAND" >> "$MC2_TEST_FAILURE"' ERR
 """
@@ -49,7 +50,7 @@ class Block:
 
 
 def blocks_of(page):
-    """The page's ```sh blocks, with the number of their first line and, where marked, why they are not run."""
+    """The page's ```sh blocks, each with the number of its first line and, where it is marked, why it is not run."""
     found, reason, lines = [], None, (ROOT / page).read_text().split("\n")
     inside = None
     for number, line in enumerate(lines, 1):
@@ -72,11 +73,11 @@ class CommandsTest(unittest.TestCase):
         self.addCleanup(self.end_what_stays)
 
     def start_again(self):
-        """In a scratch folder that no block has seen."""
+        """Gives the page a new scratch folder, in which no block has run yet."""
         self.end_what_stays()
         self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="mc2-docs-"))
         self.addCleanup(shutil.rmtree, self.scratch, ignore_errors=True)
-        self.folder = self.scratch / "tree"  # what commands see of the source tree
+        self.folder = self.scratch / "tree"  # the part of the source tree that commands see
         for name in ("home", "bin", "tree"):
             (self.scratch / name).mkdir()
         for name in ("data", "docs"):
@@ -95,7 +96,7 @@ class CommandsTest(unittest.TestCase):
             "PATH": f"{self.scratch}/bin:{os.environ['PATH']}",
             "BASH_ENV": str(self.scratch / "trap.sh"),
             "MC2_TEST_FAILURE": str(self.scratch / "failure"),
-            # What a user of few cores or a root gives mpirun as options.
+            # A user with few cores, or root, gives mpirun these as options.
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_rmaps_base_oversubscribe": "1",
@@ -110,9 +111,9 @@ class CommandsTest(unittest.TestCase):
         self.staying.clear()
 
     def run_block(self, block):
-        """What is wrong with it, or None."""
+        """Runs the block. Returns what is wrong with it, or None."""
         script, output, failure = (self.scratch / name for name in ("block.sh", f"output-{block.line}", "failure"))
-        # So that the shell counts lines as the page does.
+        # Blank lines first, so that the shell counts lines as the page does.
         script.write_text("\n" * (block.line - 1) + block.text + "\n")
         failure.unlink(missing_ok=True)
         with output.open("w") as sink:
@@ -140,7 +141,7 @@ class CommandsTest(unittest.TestCase):
         return f"{block.page}:{where}\nended with {code} and printed\n{output.read_text()}"
 
     def wait_for_first_output(self, output):
-        """A server says that it listens."""
+        """Waits until a server says that it listens. Returns what is wrong, or None."""
         for _ in range(100):
             if output.stat().st_size:
                 return None
@@ -161,7 +162,7 @@ class CommandsTest(unittest.TestCase):
         self.assertIsNone(wrong, wrong)
 
     def wrong_on(self, page):
-        """What is wrong with the first block that fails, or None."""
+        """Runs the page's blocks. Returns what is wrong with the first one that fails, or None."""
         blocks = [block for block in blocks_of(page) if not block.reason]
         self.assertNotEqual(blocks, [])
         for block in blocks:
@@ -181,7 +182,7 @@ class CommandsTest(unittest.TestCase):
         self.check_page("docs/common_tasks.md")
 
     def missing_for(self, page):
-        """What this build or host lacks of what the page is about; "" where nothing is."""
+        """What this build or host lacks to run the page; "" if it lacks nothing."""
         build, name = PROGRAMS["mc2"].resolve().parents[2], pathlib.Path(page).stem
         cache = (build / "CMakeCache.txt").read_text() if (build / "CMakeCache.txt").exists() else ""
         if name == "pytorch" and not list((build / "executor" / "python" / "mc2").glob("_core.*.so")):
@@ -226,7 +227,7 @@ class CommandsTest(unittest.TestCase):
             self.assertEqual(len(marks), sum(block.reason is not None for block in blocks_of(page)), page)
 
     def test_commands_stand_in_blocks_that_are_run(self):
-        """Neither as indented code nor in blocks of another name."""
+        """Commands are neither in indented code nor in blocks of another language."""
         for page in PAGES:
             text = (ROOT / page).read_text()
             self.assertEqual(re.findall(r"^    .*\bmc2\b.*", text, re.MULTILINE), [], page)

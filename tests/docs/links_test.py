@@ -1,5 +1,5 @@
-"""Every relative link of a page leads to a file, every anchor to a heading, and every section that a source names
-exists.
+"""Checks that every relative link of a page leads to a file, every anchor to a heading, and that every section that
+a source names exists.
 
     python3 tests/docs/links_test.py
 """
@@ -29,9 +29,9 @@ SOURCES = (
     ".csv",
 )
 LINK = re.compile(r"(?<!`)\[[^\]\n]*(?:\n[^\]\n]*)?\]\(([^)\s]+)\)")
-# How sources and pages name what they do not link: docs/page.md, a number ("§4", "section 4") or a title in quotes or
-# asterisks.
-ELSEWHERE = {"docs/legacy.md"}  # of DeepEP, a source of data/
+# Sources and pages also name pages without a link: docs/page.md, then a number ("§4", "section 4") or a title in quotes
+# or asterisks.
+ELSEWHERE = {"docs/legacy.md"}  # a page of DeepEP, a source of data/
 NAMED_PAGE = re.compile(r"docs/(?:adr/|deploy/)?[\w-]+\.md")
 NAMED_NUMBER = re.compile(r"(?:docs/)?(\w+\.md)[\]`]?(?:\(\w+\.md\))?,?\s(?:§|section )(\d+)")
 NAMED_TITLE = re.compile(r"(docs/\w+\.md)`?, (?:\*([^*\n]+)\*|[\"']([^\"'\n]+)[\"'])")
@@ -118,7 +118,7 @@ class LinksTest(unittest.TestCase):
 
     @staticmethod
     def titles_of(page):
-        """Of headings, and what a paragraph begins with in bold type."""
+        """The page's headings, and the bold words that begin its paragraphs."""
         return (
             titles(page) + re.findall(r"^\*\*([^*]+?)\.?\*\*", read(page), re.MULTILINE)
             if (ROOT / page).is_file()

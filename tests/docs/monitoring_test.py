@@ -1,4 +1,4 @@
-"""docs/deploy's alerts and dashboard ask for what `mc2 serve` tells: every series, every label.
+"""The alerts and the dashboard of docs/deploy ask only for series and labels that `mc2 serve` tells.
 
 Usage: python3 monitoring_test.py PATH_OF_MC2
 """
@@ -23,7 +23,7 @@ OF_PROMETHEUS = {"job", "instance"}  # labels that scraping adds
 
 
 def selectors(expression):
-    """(series, labels that its braces name) of an expression."""
+    """Yields each series in an expression, with the labels that its braces name."""
     for name, braces in re.findall(r"\b((?:mc2_|up\b)\w*)(?:\{([^}]*)\})?", expression):
         yield name, set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", braces))
 
@@ -34,12 +34,12 @@ def grouped_labels(expression):
 
 class MonitoringTest(ServiceTest):
     def told(self):
-        """Labels of every series that a service tells which has been asked, or a replica of it."""
+        """The labels of every series that a service tells after it was asked, or that its replica tells."""
         service = self.start("--history-interval", 1)
         for target in (f"/v1/plan?{SHAPE_QUERY}", "/v1/plans/ffffffff"):
             service.request("GET", target)
         described, text = {}, ""
-        for _ in range(400):  # until the first point of the history, before which some are not known
+        for _ in range(400):  # until the first point of the history: some series are not told before
             text = service.request("GET", "/metrics")[2].decode()
             if "\nmc2_plans_stale " in text:
                 break
@@ -59,7 +59,7 @@ class MonitoringTest(ServiceTest):
                 described.update({family + end: {"le"} for end in ("_bucket", "_sum", "_count")})
         for name, labels in re.findall(r"^(\w+)(?:\{([^}]*)\})? ", text, re.M):
             described.setdefault(name, set()).update(re.findall(r'(\w+)="', labels))
-        described["mc2_connections_refused_total"] = {"reason"}  # told once there is one
+        described["mc2_connections_refused_total"] = {"reason"}  # not told before the first one
         return described
 
     def check(self, expression, told):

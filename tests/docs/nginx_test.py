@@ -1,4 +1,5 @@
-"""docs/deploy/nginx.conf: nginx keeps a service's answers, asks for new ones by their ETags, and answers without it."""
+"""With docs/deploy/nginx.conf, nginx keeps a service's answers, asks for new ones by ETag, and answers without the
+service."""
 
 import http.client
 import json
@@ -23,7 +24,7 @@ NGINX = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
 @unittest.skipUnless(NGINX, "nginx is not here; its package starts a service")
 class NginxTest(ServiceTest):
     def proxy(self, service):
-        """nginx on the file's own configuration, but for its ports and folders."""
+        """Starts nginx with the file's configuration, except for its ports and folders."""
         text = (ROOT / "docs/deploy/nginx.conf").read_text()
         self.port = free_port()
         for old, new in (
@@ -38,7 +39,7 @@ class NginxTest(ServiceTest):
             for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
         file = self.directory / "nginx.conf"
-        user = "user root; " if os.geteuid() == 0 else ""  # whose folder it is
+        user = "user root; " if os.geteuid() == 0 else ""  # root owns the folder
         file.write_text(
             f"{user}daemon off; pid {self.directory / 'pid'}; error_log {self.directory / 'error.log'};\n"
             f"events {{}}\nhttp {{ access_log off;\n{temporary}{text}}}\n"

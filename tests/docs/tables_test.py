@@ -1,4 +1,4 @@
-"""docs/tables.py fills tables from files, and says which page and table differ."""
+"""docs/tables.py fills tables from files, and says which page and which table differ."""
 
 import pathlib
 import subprocess

@@ -1,9 +1,9 @@
-"""One question, every door, one answer: the program, the service, C (and so C++), Python and what mc2.torch calls give
-the same plan, by its digest, or the same error.
+"""One question gets one answer through every door: the program, the service, C (and so C++), Python and what
+mc2.torch calls give the same plan, by its digest, or the same error.
 
     doors_test.py PATH_OF_MC2 PATH_OF_C_DOOR
 
-NOT_ASKED has the questions that a door cannot be asked.
+NOT_ASKED tells which questions a door cannot be asked.
 """
 
 import json
@@ -35,7 +35,7 @@ KINDS = [
     "grouped_matmul_all_reduce",
 ]
 DTYPES = ["f32", "f16", "bf16", "i8", "f8e4m3"]
-# What the program ends with, by the name of the error: docs/common_tasks.md.
+# The program's exit code for each name of an error: docs/common_tasks.md.
 EXIT_CODES = {
     "invalid_spec": 2,
     "unknown_name": 2,
@@ -53,7 +53,7 @@ TUNED_BLOCKS = [320, 704]
 
 
 def op_of(m=1024, n=1024, k=1024, kind="matmul_all_reduce", dtype="f32", ranks=2, **more):
-    """With what the kind needs beside."""
+    """An operator, with what its kind needs beside the sizes."""
     if kind == "embedding_all_to_all":
         more.setdefault("tables", mc2.EmbeddingTables(4, 5000))
     if "grouped" in kind:
@@ -62,7 +62,7 @@ def op_of(m=1024, n=1024, k=1024, kind="matmul_all_reduce", dtype="f32", ranks=2
 
 
 def facts_of(op):
-    """What is more than sizes, as the service's parameters and the program's options name it."""
+    """What describes an operator beside its sizes, named as the service's parameters and the program's options are."""
     has = op.epilogue.split("+")
     facts = {
         "bias": "bias" in has,
@@ -92,7 +92,7 @@ def document_of(op):
 
 
 class Asked:
-    """A question, and the store that stands behind every door."""
+    """A question, and what the store behind every door holds."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Asked:
 
 
 def questions():
-    """(name, question): at least a hundred."""
+    """Yields at least a hundred pairs (name, question)."""
     here, wide, narrow, far = op_of(), op_of(n=2048), op_of(k=512), op_of(n=65536)
     yield "nothing kept", Asked(here)
     yield "nothing kept, no transfer", Asked(here, transfer="no")
@@ -213,7 +213,7 @@ def questions():
     yield "huge m", Asked((2**40, 1024, 1024), models=[here])
 
 
-# Options and variants have no place in some calls; a service takes no model, and none is started on an empty store.
+# Some calls take no options or no variants. A service takes no model, and none is started on an empty store.
 NOT_ASKED = {
     "service": lambda asked: (
         asked.given or asked.variant or asked.service or asked.machine != "here" or not (asked.tuned or asked.models)
@@ -232,7 +232,7 @@ class DoorsTest(program.ProgramTest):
         cls.machines = {}
 
     def machine(self, ranks):
-        """As the program sees this machine with so many ranks."""
+        """The fingerprint that the program has of this machine for this number of ranks."""
         if ranks not in self.machines:
             world = mc2.Communicator(ranks)
             self.machines[ranks] = world.fingerprint
@@ -240,7 +240,7 @@ class DoorsTest(program.ProgramTest):
         return self.machines[ranks]
 
     def model(self, op, machine):
-        """15 us and 1 us a row (a column), 20 us and 1 us for each 4 KiB."""
+        """A model: compute takes 15 us and 1 us a row (or column), communication 20 us and 1 us for each 4 KiB."""
         lanes = json.loads(json.dumps(self.template["variants"][0]))
         axis = "columns" if op.cut_axis == "columns" else "rows"
         for lane, curve in (
@@ -267,7 +267,7 @@ class DoorsTest(program.ProgramTest):
         return mc2.CostModel.from_json(json.dumps(document))
 
     def prepare(self, name, asked):
-        """The store behind the doors."""
+        """Makes the store that is behind all doors. Returns its path."""
         folder = self.directory / "".join(c if c.isalnum() else "_" for c in name)
         folder.mkdir()
         store = folder / "store.db"
@@ -295,7 +295,7 @@ class DoorsTest(program.ProgramTest):
     def service_url(self, asked):
         return "http://127.0.0.1:1" if asked.service == "away" else ""
 
-    # Each door returns ("plan", digest) or ("error", name).
+    # Each of these functions asks one door. It returns ("plan", digest) or ("error", name).
 
     def ask_program(self, asked, store):
         m, n, k = asked.op if isinstance(asked.op, tuple) else (asked.op.m, asked.op.n, asked.op.k)
@@ -318,7 +318,7 @@ class DoorsTest(program.ProgramTest):
             arguments += ["--counts"]
             for i in range(0, len(asked.counts), 4):
                 table = self.directory / f"counts{i}.csv"
-                # A file has a number for each expert: all rows are the first's.
+                # A file has a number for each expert. The first expert gets all rows.
                 others = ",0" * (asked.op.experts_per_rank - 1)
                 cells = [f"{count}{others}" for count in asked.counts[i : i + 4]]
                 table.write_text("{},{}\n{},{}\n".format(*cells))
@@ -417,7 +417,7 @@ class DoorsTest(program.ProgramTest):
             return "error", error.code
 
     def ask_core(self, asked, store):
-        """As mc2.torch does."""
+        """Asks as mc2.torch does."""
         try:
             op = self.op_or_refusal(asked)
             options = {"max_block_count": asked.max_blocks} if asked.max_blocks else {}
@@ -486,7 +486,7 @@ class DoorsTest(program.ProgramTest):
                     if i > 0:
                         c.stdin.write("again\n")
                         c.stdin.flush()
-                    # A finder that has answered gives the same plan for 30 s; a new one has not.
+                    # A PlanFinder that has answered gives the same plan for 30 s, so each question goes to a new one.
                     answers = {
                         "python": mc2.PlanFinder(store=store).find(asked.op, machine).digest,
                         "core": mc2.find_plan(asked.op, machine, store=opened).digest,
@@ -494,7 +494,7 @@ class DoorsTest(program.ProgramTest):
                         "program": self.ask_program(asked, store)[1],
                         "service": json.loads(service.request("GET", target)[2]).get("digest"),
                     }
-                    for _ in range(100):  # a service sees within 50 ms what another program keeps, on a quiet machine
+                    for _ in range(100):  # on a quiet machine a service sees within 50 ms what another program keeps
                         if answers["service"] == answers["core"]:
                             break
                         time.sleep(0.05)
@@ -509,10 +509,10 @@ class DoorsTest(program.ProgramTest):
         self.assertEqual(len(set(digests)), 4, digests)
         self.assertEqual(digests[2], digests[3])  # a neighbour's model changes nothing
 
-    # Machines that are not here. What was measured of the operator itself is a document of theirs: see mc2.refine().
+    # Machines that are not here. What was measured for the operator itself is refined by a document: see mc2.refine().
 
     def imported(self, device, m=4096, k=3072, matmuls=(), collectives=(), cuts=()):
-        """A store in which the program keeps logs of these (size, us)."""
+        """A store in which the program keeps logs of these sizes and times in us. Returns its path."""
         store = self.directory / f"{device}.db"
         matmul, collective, cut = (self.directory / name for name in ("op_summary.csv", "all_reduce.txt", "cuts.csv"))
         matmul.write_text(
@@ -534,7 +534,7 @@ class DoorsTest(program.ProgramTest):
         return store
 
     def ask_of_a_machine(self, option, name, op, store):
-        """The documents of one plan, by door; or the error."""
+        """The document of one plan, or the error, by door."""
         shape = ["--op", op.kind, "--m", op.m, "--n", op.n, "--k", op.k, "--dtype", op.dtype, "--ranks", op.ranks]
         done = self.mc2("plan", f"--{option}", name, *shape, "--store", store, "--json")
         answers = {
@@ -602,7 +602,7 @@ class DoorsTest(program.ProgramTest):
                 self.assertEqual(answers["service"], answers["python"], answers)
                 wanted = EXIT_CODES.get(answers["python"])
                 self.assertEqual(answers["program"], ("exit", wanted) if wanted else answers["python"], answers)
-        # The best of the cuts that ran there.
+        # The plan is the best of the cuts that ran there.
         measured = self.imported("ascend-910b", cuts=[("512+4x896", 1262, 1874), ("4x1024", 1190, 1874)])
         answers = self.ask_of_a_machine("device", "ascend-910b", op, measured)
         self.assertEqual(answers["service"], answers["program"])

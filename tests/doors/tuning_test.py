@@ -1,5 +1,5 @@
-"""One invented bench, every door, one kept plan, byte for byte: C++, a backend (as the program, C and Python have one),
-C, Python and the ranks of a process group of PyTorch.
+"""One invented bench gives one kept plan through every door, byte for byte: C++, a backend (as the program, C and
+Python have one), C, Python and the ranks of a PyTorch process group.
 
     tuning_test.py PATH_OF_TUNING_DOOR
 """
@@ -16,7 +16,7 @@ import unittest
 import mc2
 
 DOOR = sys.argv.pop(1)
-# us of a block: fixed and a row, of the matmul and of the collective; as tuning_door.cpp has them.
+# By variant, us of a block's matmul and collective: a fixed time and a time per row. tuning_door.cpp has the same.
 COSTS = {"direct": ((20, 1), (15, 0.75)), "ring": ((20, 1), (30, 0.5))}
 OP = mc2.OpSpec("matmul_all_reduce", m=1024, n=64, k=64, dtype="f32", ranks=2)
 MACHINE = mc2.Fingerprint({"backend": "invented"})
@@ -77,7 +77,7 @@ class InventedBench(mc2.Bench):
 
 
 class InventedSteps:
-    """The same as one of several ranks has it: the second is the slower one."""
+    """The invented bench as one of two ranks has it. Rank 1 takes the full time, rank 0 half of it."""
 
     op, fingerprint, variants = OP, MACHINE, VARIANTS
 
@@ -126,7 +126,7 @@ def tune_as_rank(rank, meeting):
 
 
 def undated(plan):
-    """Every byte but the day's date, which some doors' clocks tell."""
+    """The document without the day's date, which some doors' clocks tell."""
     return re.sub(r'"measured_at":"[^"]*",', "", plan)
 
 
@@ -153,7 +153,7 @@ class OneTuner(unittest.TestCase):
             self.assertEqual(undated(again.plan.to_json()), self.kept)
             found = mc2.find_plan(OP, MACHINE, store=store, **OPTIONS)
             self.assertEqual((found.origin, undated(found.plan.to_json())), ("kept", self.kept))
-            # Whoever asks without options is not given a plan that others were tuned with.
+            # A question without options does not get a plan that was tuned with options.
             self.assertEqual(mc2.find_plan(OP, MACHINE, store=store).origin, "model")
             kept = store.find_plan(OP, MACHINE, "tuned alignment=64, min_block_rows=64")
             self.assertEqual(kept.digest, found.digest)

@@ -1,4 +1,5 @@
-"""The habits of docs/contributing.md that a program can check: layout, line length, and who may include whom.
+"""Checks the habits of docs/contributing.md that a program can check: layout, line length, and which room may
+include which.
 
     python3 tests/style/style_test.py
 """
@@ -10,14 +11,14 @@ import subprocess
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Other versions lay the same code out otherwise.
+# Other versions lay out the same code differently.
 CLANG_FORMAT_VERSION = "14"
 BLACK_VERSION = "23"
 MAX_COLUMNS = 120
 CODE = (".cpp", ".hpp", ".cu", ".cuh", ".h")
 
-# Room: where it lies, which rooms it may include, and whose headers of other projects its public headers must not name.
-# The longest folder that holds a file is its room. docs/architecture.md says why.
+# For each room: its folder, and the rooms that it may include. A file belongs to the room with the longest folder that
+# holds it. docs/architecture.md says why.
 ROOMS = {
     "planner": ("planner", set()),
     "store": ("planner/store", {"planner"}),
@@ -29,14 +30,14 @@ ROOMS = {
     "embed": ("executor/embed", {"planner", "store", "finder", "client", "profiler", "executor"}),
     "nccl_tuner": ("executor/nccl_tuner", {"planner", "store"}),
     "server": ("server", {"planner", "render", "profiler", "store", "finder", "client"}),
-    # The programs and the Python package wire the others together; nothing includes them.
+    # The programs and the Python package wire the other rooms together; no room includes them.
     "python": ("executor/python", {"planner", "render", "profiler", "store", "finder", "client", "executor", "embed"}),
     "cli": (
         "planner/cli",
         {"planner", "render", "profiler", "store", "finder", "client", "executor", "embed", "server"},
     ),
 }
-PURE = {"planner"}  # the standard library alone
+PURE = {"planner"}  # may include the standard library alone
 FOREIGN = re.compile(
     r"^(cuda|nccl|cublas|mpi|ceres/|Eigen/|sqlite3|SQLiteCpp/|cpprest/|boost/|nlohmann/|dnnl|omp\.h|"
     r"openssl/|sodium|spdlog/|CLI/|pybind11/|prometheus/|zlib|lzma|zstd)"
@@ -72,7 +73,7 @@ def includes(path):
 
 
 def is_registered(test):
-    """Whether the lists of tests of its folder, or of one above it, name the file's test."""
+    """Whether a list of tests in the test's folder, or in a folder above it, names the test."""
     name = re.compile(r"\b" + re.escape(test.name.rsplit("_test.", 1)[0]) + r"(_test)?\b")
     folders = [folder for folder in test.parents if folder.is_relative_to(ROOT / "tests")]
     lists = [path for folder in folders for path in [*folder.glob("CMakeLists.txt"), *folder.glob("*.cmake")]]
@@ -80,9 +81,9 @@ def is_registered(test):
 
 
 def in_circles(edges):
-    """What names itself through others, or names such."""
+    """The places on a circle of `edges`, and those from which one can be reached."""
     left = {place: set(others) for place, others in edges.items()}
-    while True:  # what names nothing that is left is in no circle
+    while True:  # a place that leads to none of those left is on no circle
         free = {place for place, others in left.items() if not others & left.keys()}
         if not free:
             return sorted(left)
@@ -121,7 +122,7 @@ class StyleTest(unittest.TestCase):
         self.assertEqual(long, [])
 
     def test_no_line_of_prose_is_longer_than_a_screen_shows(self):
-        """But for tables, and code in fences or indented."""
+        """Except tables, and code that is fenced or indented."""
         long = []
         for path in listed_files(".md"):
             is_code = False
@@ -150,7 +151,7 @@ class StyleTest(unittest.TestCase):
         self.assertEqual(allowed - seen, set(), "a room may include what it does not: take it out of the table")
 
     def test_no_folders_include_each_other_in_a_circle(self):
-        """But for the program's, whose commands and pages share a context."""
+        """Except the program's folders, whose commands and pages share a context."""
         files = [path for path in code_files() if room_of(path) not in (None, "cli")]
         roots = {
             room: [f"{folder}/{part}".rstrip("/") for part in ("include", "src", "")]
@@ -198,7 +199,8 @@ class StyleTest(unittest.TestCase):
         wire = [path for path in code_files() if path.startswith("server/src/http/")]
         self.assertNotEqual(wire, [])
         wrong = []
-        # What the wire includes of the service's public headers is held to the same, so that none leads on to plans.
+        # Public headers of the service obey the same rule: the wire may include them, and they must not lead on to
+        # plans.
         for path in wire + [path for path in code_files() if path.startswith("server/include/")]:
             for header in includes(path):
                 is_service = (ROOT / "server/src" / header).is_file() and not header.startswith("http/")
