@@ -326,7 +326,7 @@ TEST(Client, AChildOfAProcessThatHasAskedOverHttpIsRefusedAtOnce) {
 TEST(Client, AConnectionThatTheServiceHasEndedIsMadeAnew) {
   std::string answer = examples::good_answer(7);
   answer.erase(answer.find("Connection: close\r\n"), std::string_view("Connection: close\r\n").size());
-  FakeSocketService service([&](const std::string&) { return answer; }); // then closes unannounced
+  FakeSocketService service([&](const std::string&) { return answer; }); // then the service closes unannounced
   const Client client = client_of(service.url());
   for (int turn = 0; turn < 20; ++turn) EXPECT_TRUE(client.find_plan(examples::question()).ok());
 }
@@ -371,7 +371,7 @@ TEST(FindPlanAsWorld, EightRanksGetOneAndTheSamePlanWhilePlansAreReplaced) {
       ranks.emplace_back([&, rank] {
         const Client own = client_of(service.url());
         for (int round = 0; round < kRounds; ++round) {
-          if (rank == 0 && round % 10 == 5) replaced_count.wait(replaced_count); // however fast rounds are
+          if (rank == 0 && round % 10 == 5) replaced_count.wait(replaced_count); // waits until a plan is replaced
           answers[static_cast<std::size_t>(rank)].push_back(find_plan_as_world(
               own, asked, rank, [&](const std::string& text) { return world.broadcast(rank, text); }));
         }

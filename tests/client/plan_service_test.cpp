@@ -326,7 +326,7 @@ TEST(PlanService, AServiceThatCannotBeWatchedIsNotBesieged) {
         support::http_answer(R"({"code":"stale","detail":"always"})", "409 Conflict", "application/problem+json")}) {
     ChangingService service([&](const std::string&) { return said; });
     ServiceOptions options = watching();
-    options.retry = std::chrono::milliseconds(20); // grows: 20, 40, ... ms, half of it random
+    options.retry = std::chrono::milliseconds(20); // grows: 20, 40, ... ms, each longer by up to half at random
     const PlanSource source = plan_service(client_of(service.url()), options);
     ASSERT_TRUE(source.find(examples::question()).ok());
     for (int i = 0; i < 5000 && service.watched_count < 1; ++i)

@@ -9,7 +9,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 /// Runs every file of a corpus through a fuzz target: whole, cut to prefixes of growing length, and with one byte
-/// changed. CI does this, as it has no fuzzer.
+/// changed. This is what CI runs instead of a fuzzer.
 int main(int argument_count, char** arguments) {
   std::size_t count = 0;
   const auto run = [&](const std::vector<std::uint8_t>& bytes, std::size_t size) {

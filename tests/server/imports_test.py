@@ -229,7 +229,7 @@ class LargeBodiesTest(ServiceTest):
         for upload in uploads:
             upload.join()
         self.assertEqual(answers, [200, 200])
-        self.assertGreater(asked, 20)  # had each waited for the uploads, only two or three were asked
+        self.assertGreater(asked, 20)  # if each had waited for the uploads, only two or three would have been asked
 
     def test_bodies_that_break_off_leave_their_place(self):
         self.service = self.start("--uploads", 1)
