@@ -1,5 +1,5 @@
-"""Four network namespaces behind a bridge, with slower links between some of the pairs. One machine gets no nearer
-to four hosts."""
+"""Four network namespaces behind a bridge, with slower links between some of the pairs. This is as near to four hosts
+as one machine gets."""
 
 import two_hosts
 from two_hosts import BUCKET

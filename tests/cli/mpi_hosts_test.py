@@ -1,4 +1,4 @@
-"""Ranks in two network namespaces, joined by a veth pair of limited rate. One machine gets no nearer to two hosts."""
+"""Ranks in two network namespaces, joined by a veth pair of limited rate: as near to two hosts as one machine gets."""
 
 import json
 import os

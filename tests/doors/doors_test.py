@@ -509,7 +509,7 @@ class DoorsTest(program.ProgramTest):
         self.assertEqual(len(set(digests)), 4, digests)
         self.assertEqual(digests[2], digests[3])  # a neighbour's model changes nothing
 
-    # Machines that are not here. What was measured for the operator itself is refined by a document: see mc2.refine().
+    # Machines that are not here. Python takes cuts of the operator itself that ran there through mc2.refine() only.
 
     def imported(self, device, m=4096, k=3072, matmuls=(), collectives=(), cuts=()):
         """A store in which the program keeps logs of these sizes and times in us. Returns its path."""
@@ -534,7 +534,7 @@ class DoorsTest(program.ProgramTest):
         return store
 
     def ask_of_a_machine(self, option, name, op, store):
-        """The document of one plan, or the error, by door."""
+        """By door, the digest of the plan or the error."""
         shape = ["--op", op.kind, "--m", op.m, "--n", op.n, "--k", op.k, "--dtype", op.dtype, "--ranks", op.ranks]
         done = self.mc2("plan", f"--{option}", name, *shape, "--store", store, "--json")
         answers = {

@@ -1,5 +1,5 @@
-"""Measures `mc2 serve` with many plans, many questions and much time. Not a test: it prints figures, and exits with
-1 where one misses its limit.
+"""Measures `mc2 serve` with many plans, many questions and much time. Not a test: it prints figures, and exits
+with 1 where one misses its limit.
 
 Usage: python3 endurance.py MC2 plans [--count 100000]        ready <= 2 s, lookup p99 <= 1 ms, memory <= 300 MiB
        python3 endurance.py MC2 same-bytes [--count 1000000]  byte-identical answers, also after three restarts

@@ -1,5 +1,5 @@
-"""Replicas: `mc2 serve --follow` answers as its leader does, and keeps answering without it. Documents are only
-taken by the leader."""
+"""Replicas: `mc2 serve --follow` answers as its leader does, keeps answering without it, and takes documents from its
+leader alone."""
 
 import concurrent.futures
 import copy

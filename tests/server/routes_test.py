@@ -664,8 +664,7 @@ class RoutesTest(ServiceTest):
         self.assertIn('is not unique: with backend "host" there are', problem["detail"])
 
     def answer_after(self, target, source):
-        """The answer from this source, or the last one after 10 s: the service sees others' writes to the store 50
-        ms later."""
+        """The answer from this source, or the last one after 10 s. The service sees others' writes 50 ms later."""
         deadline = time.monotonic() + 10
         while (answer := self.service.json("GET", target))["source"] != source and time.monotonic() < deadline:
             time.sleep(0.01)
