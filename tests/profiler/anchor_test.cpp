@@ -16,7 +16,7 @@ using test::invented_op;
 const Variant kDirect{"direct", {}};
 const Variant kRing{"ring", {}};
 
-/// 1034 us of matmul and 2068 us of collective uncut, as a machine is that runs at half the model's speed.
+/// A machine at half the speed that the model predicts: uncut, the matmul takes 1034 us and the collective 2068 us.
 test::InventedBench slow_bench() { return {invented_op(), {{kDirect, {10, 1, 20, 2}}, {kRing, {10, 1, 40, 4}}}}; }
 
 planner::CostModel model_of_a_faster_day() {
@@ -36,7 +36,7 @@ TEST(Anchor, TimesBothPartsOfWhatModelAndBenchKnow) {
   const auto times = time_uncut_parts(bench, model_of_a_faster_day()).value();
   ASSERT_EQ(times.size(), 1U);
   EXPECT_EQ(times.front().variant, "direct");
-  // Runs are up to 0.4 % longer than what they take, in turn.
+  // The invented bench lengthens its runs by 0 to 0.4 % in turn.
   EXPECT_NEAR(times.front().compute_us, 1034, 5);
   EXPECT_NEAR(times.front().communication_us, 2068, 9);
 }
@@ -44,7 +44,7 @@ TEST(Anchor, TimesBothPartsOfWhatModelAndBenchKnow) {
 TEST(Anchor, RunsEachPartForTheLeastTimeAndTheLeastRuns) {
   test::InventedBench bench = slow_bench();
   static_cast<void>(time_uncut_parts(bench, model_of_a_faster_day(), {std::chrono::milliseconds(50), 5}).value());
-  // 49 runs of 1.034 ms and 25 of 2.068 ms are above 50 ms; each part warms up twice.
+  // 49 runs of 1.034 ms, and 25 of 2.068 ms, are the fewest that exceed 50 ms. Each part also warms up with two runs.
   EXPECT_NEAR(bench.run_count(), 49 + 25 + 4, 1);
   test::InventedBench other = slow_bench();
   static_cast<void>(time_uncut_parts(other, model_of_a_faster_day(), {std::chrono::milliseconds(0), 5}).value());
@@ -61,7 +61,7 @@ TEST(Anchor, BringsTheModelToThatSpeed) {
   const planner::Plan plan = planner::predict_cut(invented_op(), now, halves).value();
   EXPECT_NEAR(plan.makespan.us, 2 * before_us, 0.01 * before_us);
   EXPECT_NEAR(plan.serial_us, 1034 + 2068, 14);
-  // What is left is the curves' own error, 1.645 %, and that of the median.
+  // Two errors remain in the interval: the curves' own of 1.645 %, and that of the medians.
   EXPECT_LT(plan.makespan.high_us / plan.makespan.us, 1.02);
 }
 

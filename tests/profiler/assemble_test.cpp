@@ -80,7 +80,7 @@ TEST(Assemble, RefusesWhatContradictsTheLog) {
 }
 
 TEST(Assemble, CountsBlocksOfShardsAlongTheCutAxis) {
-  // Reduce-scatter of 8 ranks: 4096 rows of product are 512 of every shard.
+  // Reduce-scatter on 8 ranks: 4096 rows of the product are 512 rows of every shard.
   const auto scatter = assemble_profile(set_of({matmul(4096, 803), matmul(4100, 804)}), kFacts,
                                         {.kind = OpKind::MatmulReduceScatter, .world_size = 8, .m = 4096});
   ASSERT_TRUE(scatter) << scatter.error().text();
@@ -88,7 +88,7 @@ TEST(Assemble, CountsBlocksOfShardsAlongTheCutAxis) {
   EXPECT_EQ(scatter.value().profile.samples[0].block_rows, 512);
   EXPECT_THAT(scatter.value().notes,
               ::testing::ElementsAre(HasSubstr("1 sizes are of another operator, e.g. matmul m=4100")));
-  // All-gather: the own shard is multiplied apart, so 3584 rows are 512 of each of the 7 others.
+  // All-gather: a rank multiplies its own shard separately, so 3584 rows are 512 rows of each of the 7 other shards.
   const auto gather = assemble_profile(set_of({matmul(3584, 703)}), kFacts,
                                        {.kind = OpKind::AllGatherMatmul, .world_size = 8, .m = 4096});
   ASSERT_TRUE(gather) << gather.error().text();
@@ -107,7 +107,7 @@ TEST(Assemble, CountsColumnsWhereFewRowsAreCutAlongN) {
   EXPECT_THAT(lengths, ::testing::UnorderedElementsAre(8192, 1024));
 }
 
-/// The name is where a plan would look for it.
+/// Plans look the profile up under the device's name, so it must not hold times that the device cannot have.
 TEST(Assemble, RefusesWhatCannotBeOfThePublishedDeviceThatItIsNamedAfter) {
   const auto under = [](const std::string& device, std::int64_t us) {
     return assemble_profile(set_of({matmul(4096, 803), collective(Collective::AllReduce, 64 << 20, us)}), {},
@@ -115,7 +115,7 @@ TEST(Assemble, RefusesWhatCannotBeOfThePublishedDeviceThatItIsNamedAfter) {
   };
   EXPECT_TRUE(under("ascend-910b", 1071));
   EXPECT_THAT(under("ascend-910b", 88750).error().message, HasSubstr("it waited for other ranks"));
-  EXPECT_TRUE(under("npu", 88750)); // of which nothing is published
+  EXPECT_TRUE(under("npu", 88750)); // nothing is published for this name
 }
 
 TEST(Assemble, TellsWhetherCutsAreOfTheOperator) {
@@ -123,10 +123,11 @@ TEST(Assemble, TellsWhetherCutsAreOfTheOperator) {
   ASSERT_TRUE(set.add(FusedTiming{.blocks = "4x512", .fused_us = 900}));
   const ImportQuestion question{OpKind::MatmulAllReduce, DType::F16, 8, 4096, 8192, 3072, "npu"};
   EXPECT_THAT(check_cuts(set, question).error().message, HasSubstr("4x512"));
-  EXPECT_TRUE(check_cuts(set, {})); // nobody has said which
+  EXPECT_TRUE(check_cuts(set, {})); // without a stated operator there is nothing to contradict
 }
 
-/// As op_summary of each of two ranks has them, of which the other came first in each run.
+/// The logs are op_summary tables of two ranks. In the first run rank 1 waits for rank 0, in the second run vice versa.
+/// The rank that comes last does not wait, so its time, the shorter one, is the collective's.
 TEST(Assemble, TakesTheRankThatCameLastOfMsprofsTables) {
   const auto log_of = [](const std::string& first, const std::string& second) {
     return "Device_id,Op Name,OP Type,Task Duration(us)\n0,hcom_allReduce__568_0_1,hcom_allReduce_," + first +
@@ -139,7 +140,7 @@ TEST(Assemble, TakesTheRankThatCameLastOfMsprofsTables) {
   }
   const auto imported = assemble_profile(set, {}, {OpKind::MatmulAllReduce, DType::F16, 2, 4096, 8192, 3072, "npu"});
   ASSERT_TRUE(imported) << imported.error().text();
-  ASSERT_EQ(imported.value().profile.samples.size(), 2U); // one name, as a graph's operators have it, and two runs
+  ASSERT_EQ(imported.value().profile.samples.size(), 2U); // two runs of one operator name, as in a graph
   EXPECT_EQ(imported.value().profile.samples[0].time, microseconds(71));
   EXPECT_EQ(imported.value().profile.samples[1].time, microseconds(72));
 }
@@ -159,7 +160,7 @@ TEST(Assemble, GivesAProfileThatFits) {
   std::vector<Timing> timings;
   for (const std::int64_t m : {512, 1024, 2048, 4096}) {
     timings.push_back(matmul(m, 10 + m / 4));                                       // 10 us + 0.25 us a row
-    timings.push_back(collective(Collective::AllReduce, m * 8192 * 2, 20 + m / 8)); // 20 us + m / 8
+    timings.push_back(collective(Collective::AllReduce, m * 8192 * 2, 20 + m / 8)); // 20 us + 0.125 us a row
   }
   const auto imported = assemble_profile(set_of(timings), kFacts, {.kind = OpKind::MatmulAllReduce});
   ASSERT_TRUE(imported);

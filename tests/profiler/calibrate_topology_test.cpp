@@ -15,7 +15,7 @@ using planner::CollectiveSpec;
 using planner::Topology;
 using planner::examples::topology;
 
-/// What the fastest algorithm takes on `truth`.
+/// Points with the time that the fastest algorithm takes on `truth`.
 std::vector<CollectivePoint> points_of(const Topology& truth, std::initializer_list<int> ranks,
                                        std::initializer_list<double> sizes) {
   std::vector<CollectivePoint> points;
@@ -33,7 +33,7 @@ const CalibratedFactor& factor_of(const TopologyCalibration& calibration, const 
   throw std::out_of_range(name);
 }
 
-/// Latencies and bandwidths that differ from the published ones.
+/// The machine to find: its latencies and bandwidths differ from the published ones.
 Topology truth() {
   Topology result = topology();
   result.protocols[0].launch_us *= 1.5;
@@ -43,7 +43,7 @@ Topology truth() {
   return result;
 }
 
-/// The points of a truth that is made of the same formulas are exact.
+/// The points are exact, because the truth uses the calibration's own formulas. The spread is accordingly small.
 constexpr CalibrateOptions kExact{.measurement_spread = 0.01};
 
 constexpr std::initializer_list<double> kSizes{8, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8};
@@ -54,7 +54,7 @@ TEST(CalibrateTopology, FindsLatenciesAndPredictsMoreRanks) {
   EXPECT_GT(calibration.error_before, 5 * calibration.error_after);
   EXPECT_NEAR(factor_of(calibration, "intra.alpha_us").factor, 4, 0.4);
   EXPECT_NEAR(factor_of(calibration, "inter.alpha_us").factor, 6, 0.6);
-  // 16 ranks were not measured.
+  // No point has 16 ranks, so these are predictions.
   for (const double error : relative_errors(calibration.topology, points_of(truth(), {16}, kSizes)).value())
     EXPECT_LT(std::abs(error), 0.02);
 }
@@ -67,7 +67,7 @@ TEST(CalibrateTopology, ExactConstantsStayAsTheyAre) {
 }
 
 TEST(CalibrateTopology, SaysWhatThePointsCannotDetermine) {
-  // One node says nothing about the network; small messages nothing about bandwidth.
+  // Points on one node say nothing about the network, and small messages say nothing about bandwidth.
   Topology published = topology(), real = truth();
   for (Topology* each : {&published, &real}) each->algorithms[Collective::AllReduce] = {planner::Algorithm::Ring};
   const auto calibration = calibrate_topology(published, points_of(real, {2, 3, 4}, {8, 16, 1e3}), kExact).value();
@@ -85,10 +85,10 @@ TEST(CalibrateTopology, KeepsWhatStaysUncertain) {
   published.uncertainty = {.launch_us = 2, .intra_alpha_us = 4, .inter_alpha_us = 0.7, .intra_gb_per_s = 0.2};
   const auto calibration = calibrate_topology(published, points_of(real, {2, 3, 4}, {8, 16, 1e3}), kExact).value();
   const planner::ConstantSpread& left = calibration.topology.uncertainty;
-  EXPECT_LT(left.intra_alpha_us, 0.5);         // hops were measured
-  EXPECT_NEAR(left.inter_alpha_us, 0.7, 1e-3); // the network was not
-  EXPECT_GT(left.intra_gb_per_s, 0.1);         // nor large messages
-  EXPECT_LT(left.inter_gb_per_s, 0.01);        // known before, and so it stays
+  EXPECT_LT(left.intra_alpha_us, 0.5);         // the points show hops inside a node
+  EXPECT_NEAR(left.inter_alpha_us, 0.7, 1e-3); // they do not show the network
+  EXPECT_GT(left.intra_gb_per_s, 0.1);         // they hold no large messages
+  EXPECT_LT(left.inter_gb_per_s, 0.01);        // certain before, and still certain
   EXPECT_NEAR(factor_of(calibration, "inter.gb_per_s").factor, 1, 1e-3);
 }
 

@@ -95,7 +95,7 @@ TEST(FitCostModel, AssumesNoSlowdownWithoutCoRuns) {
 }
 
 TEST(FitCostModel, SlowdownIsTheMedianOfPairsOfOneRound) {
-  // The machine doubles its times from round to round. Paired, each ratio is 1.25; unpaired medians would not be.
+  // The machine's times double from round to round. Each ratio of a pair is 1.25; ratios of unpaired times are not.
   Profile profile = clean_profile(3);
   for (Sample& sample : profile.samples) sample.time *= 1 << sample.round;
   for (int round = 0; round < 3; ++round) {
@@ -107,7 +107,7 @@ TEST(FitCostModel, SlowdownIsTheMedianOfPairsOfOneRound) {
   }
   const FitSummary summary = fit(profile);
   EXPECT_NEAR(summary.model.variants[0].compute.slowdown, 1.25, 1e-4);
-  EXPECT_EQ(summary.model.variants[0].communication.slowdown, 1); // 0.9 is noise: company never speeds a lane up
+  EXPECT_EQ(summary.model.variants[0].communication.slowdown, 1); // 0.9 is noise: no lane gets faster beside another
   EXPECT_THAT(summary.notes, Contains(HasSubstr("direct matmul: slow-down 1.25")));
   EXPECT_THAT(summary.notes, Contains(HasSubstr("taken as 1")));
   EXPECT_THAT(summary.notes, Contains(HasSubstr("drifted by a factor of 4")));
@@ -128,7 +128,7 @@ TEST(FitCostModel, SessionsOfDifferentSpeedAreToldApart) {
   EXPECT_THAT(summary.notes,
               Contains(HasSubstr("matmul: session 2 of 2 took 1.3 x the time of session 1: this machine")));
   EXPECT_THAT(summary.notes, Not(Contains(HasSubstr("collective: session"))));
-  EXPECT_NEAR(summary.model.variants[0].compute.curve.time_us(700), 40 + 0.5 * 700, 0.5); // of the faster one
+  EXPECT_NEAR(summary.model.variants[0].compute.curve.time_us(700), 40 + 0.5 * 700, 0.5); // the faster session's curve
   EXPECT_THAT(fit_two(1.05).notes, Not(Contains(HasSubstr("session"))));
 }
 
@@ -140,7 +140,7 @@ TEST(FitCostModel, ACollectiveThatIsSurelyFasterBesideTheMatmulHasAPartOfItsWork
       profile.samples.push_back(make_sample(component, Context::CoRun, 1024, 0.6 * alone_us, round));
     }
   const FitSummary summary = fit(profile);
-  EXPECT_EQ(summary.model.variants[0].compute.slowdown, 1); // nothing does a part of a matmul
+  EXPECT_EQ(summary.model.variants[0].compute.slowdown, 1); // no collective takes over work of a matmul
   EXPECT_NEAR(summary.model.variants[0].communication.slowdown, 0.6, 1e-4);
   EXPECT_THAT(summary.notes, Contains(HasSubstr("the other lane does a part of its work")));
 }
@@ -183,7 +183,7 @@ TEST(FitCostModel, FitsEveryVariant) {
   EXPECT_NEAR(summary.model.variants[1].compute.curve.time_us(1000), 2 * compute_us(1000), 0.5);
 }
 
-/// Largest over smallest ratio of fitted to true time, minus 1, halved: the error up to a common scale.
+/// Half of (largest / smallest ratio of fitted to true time) - 1: the error of the shape, whatever the common scale.
 double shape_error(const planner::CostCurve& curve, double (*truth)(std::int64_t), double x_per_row) {
   double low = 1e300;
   double high = 0;
@@ -195,8 +195,9 @@ double shape_error(const planner::CostCurve& curve, double (*truth)(std::int64_t
   return (high / low - 1) / 2;
 }
 
-/// A machine that slows down by 1.65x and back over 18 rounds, with 10 % noise and every 20th sample interrupted.
-/// Small sizes settle after 12 rounds, in a slow phase; four of each component go on as references.
+/// A machine that slows down by 1.65x and recovers, every 18 rounds. Samples have 10 % noise, and about one in 20 is
+/// interrupted (3x). After 12 rounds, in a slow phase, four sizes of each component have settled and are not timed
+/// again; the others go on.
 Profile drifting_profile(unsigned seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> noise(0, 0.1);

@@ -24,7 +24,7 @@ TEST(MakeFolds, SeparatesEvenAndGeometricSizes) {
 }
 
 TEST(MakeFolds, KeepsTwinsTogether) {
-  // Mean gap (4098 - 128) / 8 = 496: neighbours 1 apart are twins, in ratio too.
+  // The mean gap is (4098 - 128) / 8 = 496, so neighbours 1 apart are twins; their ratios are close to 1, too.
   EXPECT_EQ(fold_sizes({128, 129, 130, 1024, 1025, 1026, 4096, 4097, 4098}), Counts({3, 3, 3}));
 }
 
@@ -34,8 +34,8 @@ TEST(MakeFolds, TakesNoSizesAndOneSize) {
 }
 
 TEST(CrossValidate, LeavesTwinsOutTogether) {
-  // 10 + x everywhere except at the middle group, which is 50 % slower; predicted by a line through the others, its
-  // error is (1.5 - 1) / 1.5 of the time: 1/3.
+  // Times are 10 + x, except in the group at 500, which is 50 % slower. A line through the other groups predicts this
+  // group with a relative error of (1.5 - 1) / 1.5 = 1/3.
   std::vector<FitPoint> points;
   for (const double x : {100.0, 101.0, 500.0, 501.0, 900.0, 901.0, 1300.0, 1301.0})
     points.push_back({x, (10 + x) * (x == 500 || x == 501 ? 1.5 : 1), 0, 1});
@@ -45,7 +45,7 @@ TEST(CrossValidate, LeavesTwinsOutTogether) {
   curve.shape = affine.fit(input).value();
   const auto validation = cross_validate(affine, input, curve);
   ASSERT_TRUE(validation);
-  ASSERT_EQ(validation->errors.size(), 4U); // two ends, two interior groups
+  ASSERT_EQ(validation->errors.size(), 4U); // one for each of the four groups
   EXPECT_NEAR(validation->errors[2], 1.0 / 3, 1e-6);
 }
 
@@ -56,7 +56,7 @@ TEST(CrossValidate, NeedsThreeFolds) {
 }
 
 TEST(StudentT, MatchesTheTable) {
-  // Abramowitz and Stegun, table 26.10: 2.821 for 9, 2.528 for 20, 2.326 for infinitely many degrees.
+  // Abramowitz and Stegun, table 26.10: 2.821 for 9 degrees of freedom, 2.528 for 20, 2.326 for infinitely many.
   EXPECT_NEAR(student_t99(9), 2.821, 0.03);
   EXPECT_NEAR(student_t99(20), 2.528, 0.005);
   EXPECT_NEAR(student_t99(1'000'000), 2.326, 1e-4);

@@ -8,7 +8,8 @@
 #include "mc2/profiler/fit.hpp"
 #include "support/truths.hpp"
 
-/// Which family fit_curve chooses, and how honest its interval is, on random curves with known noise.
+/// Tests which family fit_curve() chooses for random curves with known noise, and whether its interval holds what it
+/// promises.
 namespace mc2::profiler::curve_choice_test {
 namespace {
 
@@ -30,7 +31,7 @@ CostCurve fit(const std::vector<FitPoint>& points, const FitOptions& options = {
 
 using MakeTruth = CostCurve (*)(Random&, double);
 
-/// How many of `count` noisy samplings of random truths are fitted by the family.
+/// For how many of `count` random truths, sampled with noise, fit_curve() chooses the family.
 int count_chosen(MakeTruth make_truth, const std::string& family, int count, int size_count, double noise) {
   int chosen = 0;
   for (int seed = 0; seed < count; ++seed) {
@@ -67,7 +68,7 @@ TEST(CurveChoice, AStaircaseIsFoundWithItsPeriod) {
 }
 
 TEST(CurveChoice, AStaircaseWithoutNoiseIsRecovered) {
-  // 10 us + 0.01 us/row + 50 us for each 264 rows begun, at every multiple of 128 rows up to 4096.
+  // 10 us + 0.01 us/row + 50 us for every 264 rows that are begun. Samples are at all multiples of 128 rows up to 4096.
   const CostCurve truth = testing::truth_of(StaircaseCurve{10, 0.01, 50, 264, ""}, kMaxRows);
   Random random(1);
   const CostCurve curve = fit(samples_of(random, truth, testing::even_sizes(32, kMaxRows), 0));
@@ -92,7 +93,8 @@ TEST(CurveChoice, AThreeKnotTruthIsFittedBySegments) {
 }
 
 TEST(CurveChoice, ThreeKnotsWithoutNoiseAreRecovered) {
-  // 10 + 0.1 x up to 1000, + 0.4 x up to 2000, + 0.05 x up to 3000, + 0.3 x beyond: 110, 510, 560 us at the knots.
+  // Starts at 10 us; the slope is 0.1 up to 1000, 0.4 up to 2000, 0.05 up to 3000 and 0.3 beyond. At the knots the
+  // times are 110, 510 and 560 us.
   const CostCurve truth = testing::truth_of(
       SegmentsCurve{1, {1000, 2000, 3000}, {{0, 0.1, 10}, {0, 0.4, -290}, {0, 0.05, 410}, {0, 0.3, -340}}}, kMaxRows);
   Random random(1);
@@ -105,7 +107,7 @@ TEST(CurveChoice, ThreeKnotsWithoutNoiseAreRecovered) {
 }
 
 TEST(CurveChoice, InterpolatesOnlyWhatNoFamilyDescribes) {
-  // A slope that swings between 0.01 and 0.19 us/row three times, smoothly: more bends than any family has knots.
+  // The slope swings smoothly between 0.01 and 0.19 us/row three times, which is more bends than any family has knots.
   std::vector<FitPoint> points;
   for (const double x : testing::even_sizes(36, kMaxRows))
     points.push_back({x, 50 + 0.1 * x + 18 * std::sin(x / 200), 0, 1});
@@ -117,7 +119,8 @@ TEST(CurveChoice, InterpolatesOnlyWhatNoFamilyDescribes) {
 }
 
 TEST(CurveChoice, InterpolationIsNotNeededForJumps) {
-  // Jumps by 3, 2 and 4 on a slope: the time beside a jump is as unpredictable to an interpolation as to any family.
+  // The times jump by factors of 3, 2 and 4. Interpolation predicts the times beside a jump no better than other
+  // families do.
   std::vector<FitPoint> points;
   for (const double x : testing::even_sizes(30, kMaxRows)) {
     const double level_us = x < 500 ? 10 : x < 1300 ? 30 : x < 2900 ? 60 : 240;
@@ -125,7 +128,7 @@ TEST(CurveChoice, InterpolationIsNotNeededForJumps) {
   }
   const CostCurve curve = fit(points);
   EXPECT_NE(curve.family(), "interpolated") << curve.quality.reason;
-  EXPECT_GT(curve.relative_interval, 0.1); // and says that it is no good description
+  EXPECT_GT(curve.relative_interval, 0.1); // the wide interval says that the fit is poor
 }
 
 TEST(CurveChoice, TheReasonNamesEveryFamilyTriedWithItsError) {
@@ -139,7 +142,8 @@ TEST(CurveChoice, TheReasonNamesEveryFamilyTriedWithItsError) {
 }
 
 TEST(CurveChoice, TwinSizesProveNothing) {
-  // Five groups of three sizes within 1 %: predicting a size from its twins would make interpolation look perfect.
+  // Five groups of three sizes each, within 1 %. If cross-validation predicted a size from its twins, interpolation
+  // would look perfect.
   for (unsigned seed = 0; seed < 20; ++seed) {
     Random random(seed);
     const CostCurve truth = testing::affine_truth(random, kMaxRows);
@@ -154,7 +158,7 @@ struct Coverage {
   [[nodiscard]] double ratio() const { return inside / static_cast<double>(total); }
 };
 
-/// New timings at the fitted sizes and between them.
+/// Counts how many new timings, at the fitted sizes and between them, lie inside the fitted interval.
 void add_coverage(MakeTruth make_truth, unsigned seed, double noise, Coverage& coverage) {
   Random random(seed);
   const CostCurve truth = make_truth(random, kMaxRows);
@@ -176,7 +180,7 @@ TEST(CurveChoice, IntervalsOfNinetyPercentCoverEightyFiveToNinetyFive) {
     Coverage one;
     for (const double noise : {0.01, 0.03, 0.05})
       for (unsigned seed = 0; seed < 4; ++seed) add_coverage(make_truth, 100 + seed, noise, one);
-    EXPECT_GE(one.ratio(), 0.83); // 480 timings, but only 12 curves
+    EXPECT_GE(one.ratio(), 0.83); // wide bounds: the timings are of only 12 curves
     EXPECT_LE(one.ratio(), 0.97);
     all.inside += one.inside;
     all.total += one.total;

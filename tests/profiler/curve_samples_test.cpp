@@ -57,7 +57,8 @@ TEST(CurveSamples, LeaveOutTimesAndSizesThatAreNotPositive) {
 }
 
 TEST(CurveSamples, AreCorrectedForDrift) {
-  // Five sizes in three rounds, the last twice as slow throughout: corrected, a size takes the same time in each.
+  // Five sizes in three rounds; everything in the last round takes twice as long. After correction each size takes the
+  // same time in every round.
   std::vector<Sample> all;
   for (int round = 0; round < 3; ++round)
     for (std::int64_t rows = 16; rows <= 80; rows += 16) {
@@ -73,9 +74,10 @@ TEST(CurveSamples, AreCorrectedForDrift) {
 }
 
 TEST(CurveSamples, AreAsFarOffAsTheModelExpectsOtherwise) {
-  const auto curve = mc2::testing::affine(planner::CurveAxis::Rows, 10, 0.5); // 20 rows: 20 us
+  const auto curve = mc2::testing::affine(planner::CurveAxis::Rows, 10, 0.5); // 20 us for 20 rows
   EXPECT_DOUBLE_EQ(relative_residual(curve, 2, {20, 25, false, false}), 0.25);
-  EXPECT_DOUBLE_EQ(relative_residual(curve, 2, {20, 30, true, false}), -0.25); // 40 us beside the other lane
+  EXPECT_DOUBLE_EQ(relative_residual(curve, 2, {20, 30, true, false}),
+                   -0.25); // the model expects 40 us beside the other lane
   EXPECT_DOUBLE_EQ(relative_residual(curve, 2, {0, 30, false, false}), 0);
 }
 
@@ -83,7 +85,7 @@ TEST(CurveSamples, AreThinnedEvenly) {
   std::vector<CurveSample> samples;
   for (int i = 0; i < 7; ++i) samples.push_back({static_cast<double>(i), 1, false, false});
   EXPECT_EQ(thinned(samples, 8).size(), 7U);
-  const auto few = thinned(samples, 3); // every third: 7 / 3 + 1
+  const auto few = thinned(samples, 3); // keeps every third: the step is 7 / 3 + 1
   ASSERT_EQ(few.size(), 3U);
   EXPECT_DOUBLE_EQ(few[1].x, 3);
 }

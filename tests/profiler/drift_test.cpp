@@ -9,7 +9,7 @@
 namespace mc2::profiler::drift_test {
 namespace {
 
-/// Every row in every round: time = base * (row + 1) * factor of the round.
+/// A table with every row in every round; time = base * (row + 1) * factor of the round.
 std::vector<DriftCell> full_table(int row_count, const std::vector<double>& factors) {
   std::vector<DriftCell> cells;
   for (int round = 0; round < std::ssize(factors); ++round) {
@@ -23,7 +23,7 @@ std::vector<DriftCell> full_table(int row_count, const std::vector<double>& fact
 TEST(Drift, FindsTheFactorsOfACleanTable) {
   const std::vector factors{1.0, 1.3, 0.8};
   const Drift drift = estimate_drift(full_table(5, factors));
-  // The median round has factor 1.
+  // Factors are relative to the median round, which has factor 1.
   for (int round = 0; round < 3; ++round) {
     EXPECT_NEAR(drift.factor(round), factors[static_cast<std::size_t>(round)], 1e-9);
     EXPECT_TRUE(drift.is_estimated(round));
@@ -38,8 +38,8 @@ TEST(Drift, IsNotMovedByOneInterruptedSampleInARound) {
 }
 
 TEST(Drift, ComparesRowsThatWereTimedInDifferentRounds) {
-  // Rows 0-3 run in all 12 rounds and rows 4-7 only in the first six, which are fast; from round 6 on everything
-  // takes 1.65x. Corrected, row 4 must cost 5/4 of row 3, as it does in truth; the raw medians would say 5/4 / 1.32.
+  // Rows 0-3 run in all 12 rounds, rows 4-7 only in the first six. From round 6 on everything takes 1.65 times as long.
+  // After correction row 4 must cost 5/4 of row 3, its true cost; the raw medians say 5/4 / 1.32.
   std::vector<double> factors(12, 1.0);
   for (std::size_t round = 6; round < factors.size(); ++round) factors[round] = 1.65;
   std::vector<DriftCell> cells;
@@ -73,7 +73,8 @@ TEST(Drift, OfNothingIsOne) {
 }
 
 TEST(Drift, SurvivesNoise) {
-  // Median of 20 rows with 10 % noise: standard error 1.25 * 0.1 / sqrt(20) = 2.8 % of each factor; 4 of them.
+  // A factor is the median of 20 rows with 10 % noise, so its standard error is 1.25 * 0.1 / sqrt(20) = 2.8 %. The
+  // tolerance is four standard errors.
   std::mt19937_64 random(3);
   std::normal_distribution<double> noise(0, 0.1);
   const std::vector factors{1.0, 1.2, 1.4, 1.65, 1.4, 1.2};

@@ -10,12 +10,12 @@ using planner::DType;
 using std::chrono::nanoseconds;
 
 TEST(Fields, ReadsTimeStampsToTheNanosecond) {
-  // 19 digits: a double holds 15.9 of them.
+  // The stamp has 19 digits, and a double holds only 15.9.
   EXPECT_EQ(parse_us("1780676244313289.001"), nanoseconds(1'780'676'244'313'289'001));
   EXPECT_EQ(parse_us("0.1"), nanoseconds(100));
   EXPECT_EQ(parse_us("803"), nanoseconds(803'000));
   EXPECT_EQ(parse_us("-20.5"), nanoseconds(-20'500));
-  EXPECT_EQ(parse_us("1.0005"), nanoseconds(1'001)); // rounded beyond three decimals
+  EXPECT_EQ(parse_us("1.0005"), nanoseconds(1'001)); // rounded to three decimals
   EXPECT_EQ(parse_us("1.0004999"), nanoseconds(1'000));
   EXPECT_EQ(parse_us("1.2e+03"), nanoseconds(1'200'000));
 }
@@ -48,7 +48,7 @@ TEST(Fields, ReadsCommandLines) {
       read_launch_line("$ mpirun -np 8 -x NCCL_DEBUG=INFO ./bin/reduce_scatter_test -b 8K -n 20 -d bfp16");
   ASSERT_TRUE(launch);
   EXPECT_EQ(launch->collective, Collective::ReduceScatter);
-  EXPECT_EQ(launch->world_size, 8); // -n behind the program counts iterations
+  EXPECT_EQ(launch->world_size, 8); // -n after the program's name counts iterations
   EXPECT_EQ(launch->element_type, "bfp16");
   EXPECT_FALSE(read_launch_line("mpirun -np 8 hostname"));
 }
@@ -57,14 +57,14 @@ TEST(Fields, CountsTheRanksThatTheLauncherIsTold) {
   const auto ranks = [](const char* line) { return read_launch_line(line).value_or(LaunchLine{}).world_size; };
   EXPECT_EQ(ranks("srun -n 8 -c 16 ./osu_allgather"), 8); // 16 CPUs a task
   EXPECT_EQ(ranks("srun -c 4 -n 8 ./bin/all_gather_test -d fp16"), 8);
-  EXPECT_EQ(ranks("mpirun -c 8 ./osu_allgather"), 8); // Open MPI's other name of -np
+  EXPECT_EQ(ranks("mpirun -c 8 ./osu_allgather"), 8); // in Open MPI -c means -np
   EXPECT_EQ(ranks("mpirun -np 8 taskset -c 3 ./osu_allgather"), 8);
   EXPECT_EQ(ranks("mpirun --oversubscribe numactl -c 1 ./osu_allgather"), std::nullopt);
   EXPECT_EQ(ranks("numactl -c 1 ./osu_allgather"), std::nullopt);
   EXPECT_EQ(ranks("numactl -c 1 /usr/bin/mpirun -np 8 ./osu_allgather -c 2"), 8);
   EXPECT_EQ(ranks("mpirun --mca btl tcp,self -x A=1 -np 8 ./wrap -n 3 ./osu_allgather"), 8);
   EXPECT_EQ(ranks("mpirun --hostfile hosts ./wrap -n 3 ./osu_allgather"), std::nullopt);
-  EXPECT_EQ(ranks("mpirun --oversubscribe ./all_reduce_perf -n 20"), std::nullopt); // iterations
+  EXPECT_EQ(ranks("mpirun --oversubscribe ./all_reduce_perf -n 20"), std::nullopt); // -n counts iterations
   EXPECT_EQ(ranks("srun -N 1 -n 1 mpirun -np 8 ./osu_allgather"), 8);
   EXPECT_EQ(ranks("mpirun -np 4 ./osu_allgather : -np 4 ./osu_allgather -m 8"), 8);
   EXPECT_EQ(ranks("mpirun -np 4 ./osu_allgather : ./osu_allgather"), std::nullopt);

@@ -53,7 +53,7 @@ CostCurve fit(const std::vector<FitPoint>& points, CurveAxis axis = CurveAxis::B
   return curve.value();
 }
 
-/// Of the fitted curve against the truth, at the sizes given.
+/// The largest relative error of the fitted curve against the truth at the given sizes.
 double worst_error(const CostCurve& curve, Truth truth, const std::vector<double>& sizes_mib) {
   double worst = 0;
   for (const double mib : sizes_mib) {
@@ -82,7 +82,7 @@ TEST(FitCurve, RecoversThePublishedCurve) {
   const CostCurve curve = fit(points_of(published_us, kTenSizesMib));
   const auto& piecewise = std::get<PiecewiseCurve>(curve.shape);
   EXPECT_EQ(piecewise.scale_x, kBytesPerMib);
-  // Samples at 6 and 8.5 MiB surround the knot; nothing in them tells where between it lies.
+  // The samples at 6 and 8.5 MiB surround the knot. Any place between them fits the samples equally well.
   EXPECT_GE(piecewise.knot_x, 6 * kBytesPerMib);
   EXPECT_LE(piecewise.knot_x, 8.5 * kBytesPerMib);
   EXPECT_NEAR(piecewise.q2, -0.9698202, 1e-5);
@@ -111,8 +111,8 @@ TEST(FitCurve, KeepsTheSimplerFamilyWhenBothFit) {
 }
 
 TEST(FitCurve, KeepsTheSimplerFamilyWhenItsErrorIsTheNoiseOfThePoints) {
-  // The published curve misses the best line by about 10 %. Points that are each uncertain by 1.36 * 0.6 / sqrt(10) =
-  // 26 % are no evidence against that line; points uncertain by 0.26 % are.
+  // The published curve differs from the best line by about 10 %. Points with an uncertainty of 1.36 * 0.6 / sqrt(10) =
+  // 26 % are no evidence against the line; points with 0.26 % are.
   std::vector<FitPoint> points = points_of(published_us, kTenSizesMib);
   for (FitPoint& point : points) point.relative_spread = 0.6;
   EXPECT_EQ(fit(points).family(), "affine");
@@ -121,7 +121,7 @@ TEST(FitCurve, KeepsTheSimplerFamilyWhenItsErrorIsTheNoiseOfThePoints) {
 }
 
 TEST(FitCurve, KeepsTheSimplerFamilyUnderNoise) {
-  // The richer family must win by a fifth; on an affine truth it seldom does.
+  // A richer family is chosen only if its error is a fifth smaller, which seldom happens on an affine truth.
   int piecewise_count = 0;
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::mt19937_64 random(seed);
@@ -167,14 +167,14 @@ TEST(FitCurve, NamesThePointItLeftOut) {
 }
 
 TEST(FitCurve, BoundsWhatASmallerErrorCanShift) {
-  // 1.3x too slow is no outlier, but Huber's loss bounds its pull.
+  // A point that is 1.3 times too slow is no outlier, but Huber's loss bounds its influence.
   std::vector<FitPoint> points = points_of(affine_us, kTenSizesMib);
   points[5].time_us *= 1.3;
   EXPECT_LT(worst_error(fit(points), affine_us, {1, 2, 3, 4, 6, 12, 16, 24, 32}), 0.03);
 }
 
 TEST(FitCurve, ClampsANegativeStartToZero) {
-  // 2 us/row - 50 us: no block is free, so the best legal line passes through the origin or above.
+  // The points are 2 us/row - 50 us. No block costs less than nothing, so the best legal line does not start below 0.
   const CostCurve curve = fit(row_points({100, 110, 120, 130}, {150, 170, 190, 210}), CurveAxis::Rows);
   EXPECT_GE(std::get<AffineCurve>(curve.shape).alpha_us, 0);
   EXPECT_GT(std::get<AffineCurve>(curve.shape).beta_us_per_x, 0);
@@ -187,10 +187,10 @@ TEST(FitCurve, AcceptsConstantTimes) {
 }
 
 TEST(FitCurve, MergesPointsOfEqualSize) {
-  // Times 30, 32, 90 of 100 rows: the median stands for them.
+  // 100 rows were timed at 30, 32 and 90 us; the fit uses their median.
   const CostCurve curve = fit(row_points({100, 100, 100, 200, 300}, {32, 30, 90, 52, 72}), CurveAxis::Rows);
   EXPECT_EQ(curve.quality.point_count, 3);
-  EXPECT_NEAR(curve.time_us(100), 32, 0.1); // 12 + 0.2 x
+  EXPECT_NEAR(curve.time_us(100), 32, 0.1); // the line is 12 + 0.2 x
 }
 
 TEST(FitCurve, DoesNotDependOnTheOrderOfPoints) {
@@ -201,8 +201,8 @@ TEST(FitCurve, DoesNotDependOnTheOrderOfPoints) {
 }
 
 TEST(FitCurve, IntervalIsThatOfRegressionPlusSpread) {
-  // 10 points irregularly 2 % above and below a line: residuals of 2 % nearly all, s^2 (1 + p/n) = 0.02^2 * 10/8
-  // * 1.2, the spread of single samples 3 %, t_0.95(8) = 1.860.
+  // 10 points lie irregularly 2 % above and below a line, so nearly all residuals are 2 % and s^2 (1 + p/n) = 0.02^2 *
+  // 10/8 * 1.2. The spread of single samples is 3 %, and t_0.95(8) = 1.860.
   std::vector<FitPoint> points;
   const std::string signs = "+--+-++--+";
   for (int i = 1; i <= 10; ++i) {
@@ -214,7 +214,8 @@ TEST(FitCurve, IntervalIsThatOfRegressionPlusSpread) {
 }
 
 TEST(FitCurve, IntervalCoversNineTimingsInTen) {
-  // Each size: one statistic fitted, with 2 % noise; another timing of it must lie in the interval 90 % of the time.
+  // Each size is fitted from one time with 2 % noise. Another timing of the size must lie in the interval with a
+  // probability of 90 %.
   int inside = 0;
   int total = 0;
   for (unsigned seed = 0; seed < 100; ++seed) {
@@ -277,7 +278,7 @@ TEST(FitCurve, IsTheSameInAnyUnitOfTime) {
 }
 
 TEST(FitCurve, SurvivesSizesFromOneToTenToTheFifteen) {
-  // 10 us + 1e-9 us per byte.
+  // The truth is 10 us + 1e-9 us per byte.
   std::vector<FitPoint> points;
   for (double x = 1; x <= 1e15; x *= 10) points.push_back({x, 10 + 1e-9 * x, 0, 1});
   const CostCurve curve = fit(points);
@@ -348,7 +349,7 @@ TEST(FitCurveRefuses, TimesThatContradictEachOther) {
 }
 
 TEST(FitCurve, ToleratesAFallWithinTheNoise) {
-  // 9 % less from end to end: below the tolerance of 10 %.
+  // The times fall by 9 % from end to end, less than the tolerance of 10 %.
   EXPECT_TRUE(fit_curve(row_points({1, 2, 3, 4}, {100, 97, 94, 91}), CurveAxis::Rows).ok());
   // A fall of 20 % is within two standard errors when samples of one size vary by 30 %: 2 * 0.3 * sqrt(2) = 85 %.
   std::vector<FitPoint> points = row_points({1, 2, 3, 4}, {100, 93, 87, 80});

@@ -116,7 +116,7 @@ TEST(ImportTerms, IllegalWordsNameTheirTerm) {
   EXPECT_EQ(field_of({.dtype = "x"}), "dtype");
   EXPECT_EQ(field_of({.collective = "x"}), "collective");
   EXPECT_EQ(field_of({.buffers = "x"}), "buffers");
-  for (const char* bytes : {"x", "0", "-1", "1.5", "1125899906842625", "99999999999999999999"}) // 2^50 + 1
+  for (const char* bytes : {"x", "0", "-1", "1.5", "1125899906842625", "99999999999999999999"}) // the limit is 2^50
     EXPECT_EQ(field_of({.bytes = bytes}), "bytes") << bytes;
   EXPECT_EQ(field_of({.m = 0}), "m");
   EXPECT_EQ(field_of({.ranks = std::int64_t{1} << 32}), "ranks");

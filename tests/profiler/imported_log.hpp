@@ -15,20 +15,20 @@
 
 namespace mc2::profiler {
 
-/// What an import said of one line.
+/// The import's verdict on one line of a log.
 struct SaidOfLine {
   std::int64_t line = 0;
   Verdict verdict = Verdict::Skipped;
   std::string text;
 };
 
-/// What one log gave.
+/// The result of importing one log.
 struct ImportedLog {
   Result<LogSummary> summary = Error{};
   TimingSet timings;
   std::vector<SaidOfLine> lines;
 
-  /// What was said of the first line with that verdict; empty when there is none.
+  /// "number: text" of the first line with that verdict; empty when there is none.
   [[nodiscard]] std::string first(Verdict verdict) const {
     for (const SaidOfLine& said : lines)
       if (said.verdict == verdict) return std::to_string(said.line) + ": " + said.text;
@@ -48,7 +48,7 @@ struct ImportedLog {
   return imported;
 }
 
-/// The file of a database that this SQL makes.
+/// The bytes of the SQLite file that this SQL creates.
 [[nodiscard]] inline std::string database_text(const std::string& sql) {
   const std::filesystem::path path =
       std::filesystem::path(::testing::TempDir()) / ("msprof_" + std::to_string(getpid()) + ".db");
@@ -69,7 +69,8 @@ struct ImportedLog {
   return text.str();
 }
 
-/// "all_reduce x4 1048576 B 21500 ns", or "matmul 4096 8192 3072 f16 803000 ns"; by size.
+/// One text per timing, ordered by size: "all_reduce x4 1048576 B 21500 ns" (x4: ranks, 0 if unknown), or "matmul 4096
+/// 8192 3072 f16 803000 ns" (m, n, k).
 [[nodiscard]] inline std::vector<std::string> timings_text(const TimingSet& timings) {
   std::vector<std::string> texts;
   for (const auto& [key, group] : timings.groups()) {

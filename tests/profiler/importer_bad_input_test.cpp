@@ -23,7 +23,7 @@ constexpr const char* kOsu = "# OSU MPI Allreduce Latency Test v7.4\n# Size     
 constexpr const char* kHccl = "data_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n";
 const ImportAnswers kHcclAnswers{.collective = Collective::AllReduce, .dtype = DType::F32, .world_size = 8};
 
-/// The first bad line with its number.
+/// "number: text" of the first bad line, or the import's error.
 std::string bad_line(const std::string& text, const ImportAnswers& answers = {}) {
   const ImportedLog imported = import_text(text, answers);
   return imported.summary ? imported.first(Verdict::Bad) : imported.summary.error().text();
@@ -69,7 +69,7 @@ TEST(BadInput, RowsWithoutAWholeSizeAreNamedAndNotTakenForComments) {
     EXPECT_EQ(timing_count(text), timing_count(log) - 1);
   }
   EXPECT_EQ(bad_line(replaced(log, " 524288 ", " 5.24288e5 ")), "16: '5.24288e5' is no number of elements");
-  // With '#' it is a comment.
+  // A line that starts with '#' is a comment.
   EXPECT_EQ(bad_line(replaced(log, "    2097152        524288", "#   2.1e6        524288")), "");
 }
 
@@ -85,7 +85,7 @@ TEST(BadInput, ALogThatEndsInTheNextTestsHeadingIsCut) {
 }
 
 TEST(BadInput, ALastRowWithoutLineBreakIsWholeWhereItsLastCellDoesNotMatter) {
-  std::string text = std::string(kKernels) + kMatmul; // Task ID is the last column, and part of an event's identity
+  std::string text = std::string(kKernels) + kMatmul; // the last column, Task ID, identifies the event
   text.pop_back();
   EXPECT_THAT(bad_line(text), HasSubstr("2: the log ends inside this row"));
   text = replaced(text, "Task ID", "aicore_time(us)");
@@ -254,7 +254,7 @@ std::string xz(const std::string& text) {
   return bytes;
 }
 
-/// With a checksum, as the program of that name writes it.
+/// Compresses with a checksum, as the program zstd does.
 std::string zstd(const std::string& text) {
   std::string bytes(ZSTD_compressBound(text.size()), '\0');
   ZSTD_CCtx* const context = ZSTD_createCCtx();
@@ -338,7 +338,7 @@ TEST(BadInput, RepeatedTimingsOfASizeAreDrawnEvenly) {
   ASSERT_EQ(group.kept.size(), kMaxTimingsPerSize);
   double sum = 0;
   for (const TimedRound& timed : group.kept) sum += static_cast<double>(timed.time.count()) / 1000;
-  // Mean of 512 of 1..20000: 10000 with a standard deviation of 20000 / sqrt(12 x 512) = 255.
+  // The mean of 512 random numbers of 1..20000 is 10000 with a standard deviation of 20000 / sqrt(12 x 512) = 255.
   EXPECT_NEAR(sum / 512, 10'000, 6 * 255);
 }
 

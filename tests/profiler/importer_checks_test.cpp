@@ -6,7 +6,8 @@
 
 #include "imported_log.hpp"
 
-/// What a log says of its tests that speaks against what is made of them.
+/// Logs often state one fact in several ways. These tests check that importers notice contradictions, and find out the
+/// facts, such as the number of ranks, that a log states only indirectly.
 namespace mc2::profiler::importer_checks_test {
 namespace {
 
@@ -40,13 +41,13 @@ int ranks_of(const ImportedLog& imported) {
 }
 
 TEST(NcclTestsJson, RanksAreProcessesTimesThreadsTimesGpus) {
-  const std::string eight = row("sum", 100, 175); // bus over algorithm bandwidth of 8 ranks is 2 * 7 / 8
+  const std::string eight = row("sum", 100, 175); // busbw / algbw of 8 ranks is 2 * 7 / 8
   const std::string four_processes = device(0, 1) + "," + device(2, 2) + "," + device(4, 3) + "," + device(6, 4);
   EXPECT_EQ(ranks_of(import_text(json_log("all_reduce_perf", 1, 8, device(0, 1), eight))), 8);
   EXPECT_EQ(ranks_of(import_text(json_log("all_reduce_perf", 1, 2, four_processes, eight))), 8);
   const std::string two = device(0, 1) + "," + device(1, 1);
   EXPECT_EQ(ranks_of(import_text(json_log("all_reduce_perf", 2, 1, two, row("sum", 100, 100)))), 2);
-  // Without any device its bandwidths tell.
+  // A log without devices tells the number of ranks by its bandwidths.
   EXPECT_EQ(ranks_of(import_text(json_log("all_reduce_perf", 1, 1, "", eight))), 8);
 }
 
@@ -71,7 +72,7 @@ TEST(NcclTestsJson, RcclsListNamesEachRow) {
   EXPECT_EQ(imported.summary.value().format, "nccl_tests_json");
   EXPECT_THAT(timings_text(imported.timings),
               UnorderedElementsAre("all_reduce x8 8388608 B 83886 ns", "reduce_scatter x8 8388608 B 83886 ns"));
-  EXPECT_EQ(imported.summary.value().bad_count, 2); // wrong elements; a bandwidth of 2 ranks
+  EXPECT_EQ(imported.summary.value().bad_count, 2); // one has wrong elements, one the bandwidth of 2 ranks
   EXPECT_THAT(imported.first(Verdict::Skipped), HasSubstr("SendRecv is no collective"));
   EXPECT_GE(import_text(log.substr(0, log.size() - 3)).summary.value().bad_count, 3);
 }
@@ -104,7 +105,7 @@ TEST(NcclTests, RoundedBandwidthsOfManyRanksAreNoContradiction) {
                                taken("all_reduce_perf", 512, "1048576 262144 float sum -1 1048 1.00 2.00 0"),
                                taken("reduce_scatter_perf", 128, "1048576 2048 float sum -1 1048 1.00 0.99 0")})
     EXPECT_EQ(imported.summary.value().took_count, 1) << imported.first(Verdict::Bad);
-  // A count beyond any size is no overflow.
+  // A huge count must not overflow when it is multiplied by the element size.
   EXPECT_THAT(
       taken("all_reduce_perf", 8, "1048576 9223372036854775807 float sum -1 1048 1.00 1.75 0").first(Verdict::Bad),
       HasSubstr("its count is not of its size"));
@@ -131,7 +132,7 @@ TEST(NcclTests, PrefixesOfKubectlAreLeftOut) {
   EXPECT_EQ(imported.summary.value().bad_count, 0) << imported.first(Verdict::Bad);
 }
 
-/// Two ranks of all_reduce_perf, with these columns behind root and this row.
+/// A log of all_reduce_perf on two ranks, with these columns after "root" and this row.
 std::string columns_log(const std::string& columns, const std::string& row) {
   return "# nccl-tests version 2.19.6\n# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 2 minBytes 1024\n"
          "#  Rank  0 Group 0 on a\n#  Rank  1 Group 0 on a\n# size count type redop root " +
@@ -160,7 +161,7 @@ TEST(NcclTests, TimesOfTheHostAreRefused) {
   EXPECT_THAT(import_text(document).first(Verdict::Bad), HasSubstr("run without -C"));
 }
 
-/// An event of a PyTorch trace; times in us.
+/// One event of a PyTorch trace. Times are in us.
 std::string trace_event(const std::string& category, const std::string& name, double start, double time,
                         const std::string& arguments) {
   return R"({"ph": "X", "cat": ")" + category + R"(", "name": ")" + name + R"(", "ts": )" + std::to_string(start) +
@@ -197,7 +198,7 @@ ImportedLog import_both(const std::string& first, const std::string& second) {
 }
 
 TEST(PytorchTrace, TakesAMatmulsKernelsTogetherAndTheRankThatCameLast) {
-  // Rank 0 waited in the first run, rank 1 in the second.
+  // Rank 0 waits in the first run, rank 1 in the second. The rank that comes last has the shorter time, which counts.
   const ImportedLog imported =
       import_both(trace(0, matmul_events(10, 4) + "," + all_reduce_event(20, 900) + "," + all_reduce_event(2000, 6)),
                   trace(1, all_reduce_event(915, 5) + "," + all_reduce_event(1500, 506)));
@@ -221,7 +222,7 @@ TEST(PytorchTrace, WaitingThatNoOtherRankTellsIsLeftOut) {
   const auto refused = assembled(import_text(trace(0, all_reduce_event(20, 900) + "," + all_reduce_event(2000, 6))));
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("import the logs of all ranks in one command"));
-  // Times that hardly differ are taken, and what they may hide is told.
+  // Times that hardly differ are accepted, with a note that they may include waiting.
   const auto told = assembled(
       import_text(trace(0, matmul_events(10, 4) + "," + all_reduce_event(20, 9) + "," + all_reduce_event(2000, 6))));
   ASSERT_TRUE(told) << told.error().message;
@@ -237,7 +238,7 @@ TEST(PytorchTrace, OnlyRunsThatAllRanksTellCountWhereThereAreSome) {
   const auto assembled = assemble_profile(
       imported.timings, {}, {.kind = planner::OpKind::MatmulAllReduce, .m = 64, .n = 16, .k = 32, .device = "h100"});
   ASSERT_TRUE(assembled) << assembled.error().message;
-  EXPECT_EQ(assembled.value().profile.samples.size(), 3U); // a matmul and two runs
+  EXPECT_EQ(assembled.value().profile.samples.size(), 3U); // one matmul and two all-reduces
   EXPECT_THAT(assembled.value().notes, Contains(HasSubstr("only some ranks' logs tell are left out: 1")));
 }
 
@@ -266,7 +267,8 @@ TEST(PytorchTrace, RefusesWhatItCannotKnow) {
   EXPECT_THAT(import_text(trace(0, matmul_events(10, 4, "[[64, 32], [33, 16]]"))).first(Verdict::Bad),
               HasSubstr("do not multiply"));
   EXPECT_THAT(said(all_reduce_event(20, 9, 0)), HasSubstr("size is not there"));
-  // Of no interest, whatever their times; two operators of one number; nothing to multiply; sizes that disagree.
+  // In order: a kernel of another operator, whatever its time; two operators with the same number; two empty matmuls;
+  // message sizes that disagree.
   EXPECT_THAT(said(trace_event("kernel", "copy", 1, 0, R"("External id": 9)")), HasSubstr("another operator"));
   EXPECT_THAT(said(matmul_events(10, 4) + "," + matmul_events(20, 4)), HasSubstr("another one has, too"));
   EXPECT_EQ(import_text(trace(0, matmul_events(10, 4, "[[], []]"))).summary.value().bad_count, 0);
@@ -274,7 +276,7 @@ TEST(PytorchTrace, RefusesWhatItCannotKnow) {
   std::string uneven = all_reduce_event(20, 9);
   uneven.replace(uneven.find("\"Out msg nelems\": 1024"), 22, "\"Out msg nelems\": 4096");
   EXPECT_THAT(said(uneven), HasSubstr("not what it receives"));
-  // A kernel that says nothing of its message slows a matmul all the same.
+  // A collective kernel without a message size still slows a matmul down, so that matmul is left out.
   EXPECT_TRUE(import_text(trace(0, trace_event("kernel", "ncclDevKernel_AllReduce", 5, 90, R"("device": 0)") + "," +
                                        matmul_events(10, 4)))
                   .timings.groups()
@@ -325,13 +327,13 @@ TEST(Nsys, TakesCollectivesOfTheSizeThatIsSaid) {
   const auto& [key, group] = *imported.timings.groups().begin();
   EXPECT_EQ(key.collective, Collective::AllReduce);
   EXPECT_EQ(group.count, 2);
-  EXPECT_FALSE(group.events.front().is_complete(4)); // the kernel of one rank may have waited for the others
+  EXPECT_FALSE(group.events.front().is_complete(4)); // other ranks' kernels, for which it may have waited, are missing
   EXPECT_EQ(imported.summary.value().facts.at("device"), "NVIDIA H100 80GB HBM3");
   EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("tells its tile and not m, n and k"))));
   EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("SendRecv is no collective"))));
 }
 
-/// The report cuda_gpu_trace:nvtx-name of a program with PyTorch's ranges.
+/// The log is the report cuda_gpu_trace:nvtx-name of a program with PyTorch's ranges.
 TEST(Nsys, TakesMatmulsOfTheShapesThatTheirRangesName) {
   const std::string log = read_log("nsys_nvtx_name.csv");
   EXPECT_THAT(import_text(log, {.message_bytes = 4096}).summary.value().questions, ElementsAre(HasSubstr("--dtype")));
@@ -341,10 +343,10 @@ TEST(Nsys, TakesMatmulsOfTheShapesThatTheirRangesName) {
   const auto find = [&](std::int64_t m, std::int64_t n, std::int64_t k) -> const TimingGroup& {
     return groups.at({.component = planner::Component::Matmul, .m = m, .n = n, .k = k, .dtype = planner::DType::Bf16});
   };
-  // The third ran beside an all-reduce.
+  // The log has three such matmuls, but the third ran beside an all-reduce.
   ASSERT_EQ(find(4096, 8192, 3072).count, 2);
   EXPECT_EQ(find(4096, 8192, 3072).kept.front().time, std::chrono::nanoseconds(298217));
-  ASSERT_EQ(find(64, 4096, 16384).count, 1); // two kernels of one operator
+  ASSERT_EQ(find(64, 4096, 16384).count, 1); // the two kernels of one operator count once
   EXPECT_EQ(find(64, 4096, 16384).kept.front().time, std::chrono::nanoseconds(47000));
   EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("matmul beside another kernel"))));
   EXPECT_EQ(std::ranges::count(imported.lines, "all_reduce, size as said", &SaidOfLine::text), 2);
@@ -371,7 +373,7 @@ TEST(Nsys, RefusesRowsOutOfTheOrderOfTheirStart) {
   const ImportedLog imported = import_text(head + "500000" + row + "7" + row + "x" + row, {.message_bytes = 4096});
   EXPECT_THAT(imported.first(Verdict::Bad), HasSubstr("3: starts before the row above"));
   EXPECT_THAT(imported.lines.back().text, HasSubstr("'x' is no start"));
-  // A second report begins anew.
+  // A second report in the same log has an order of its own.
   EXPECT_EQ(import_text(head + "500000" + row + head + "7" + row, {.message_bytes = 4096}).first(Verdict::Bad), "");
 }
 
@@ -425,7 +427,7 @@ TEST(TorchNpu, TakesARunLessWhatItWaitedBeforeItBegan) {
   ASSERT_EQ(imported.timings.groups().size(), 1U);
   std::vector<std::int64_t> times;
   for (const TimedRound& run : imported.timings.groups().begin()->second.kept) times.push_back(run.time.count());
-  EXPECT_THAT(times, UnorderedElementsAre(1'071'000, 1'070'900)); // the second waited 4 ms
+  EXPECT_THAT(times, UnorderedElementsAre(1'071'000, 1'070'900)); // without the 4 ms that the second run waited
   EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("no collective that mc2 plans"))));
   EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("a sum over runs"))));
 }
@@ -468,7 +470,7 @@ TEST(TorchNpu, RefusesWhatItCannotKnow) {
               HasSubstr("cut or damaged"));
 }
 
-/// A table of nccl-tests 2.13 and later of four ranks.
+/// A table of four ranks in the form of nccl-tests 2.13 and later.
 std::string nccl_table(const std::string& rows, const std::string& before = "") {
   std::string log =
       before +
@@ -586,7 +588,7 @@ TEST(MsprofTrace, RefusesAnotherNumberOfBlocksThanWasNamed) {
   EXPECT_THAT(imported.first(Verdict::Bad), HasSubstr("in 5 turns, and the cut that is named has 2 blocks"));
 }
 
-/// A trace of runs of one operator, one after the other.
+/// A trace of one operator that runs once per duration, one run after the other.
 std::string fused_trace(const std::vector<double>& durations_us, const std::string& turns = "") {
   std::string log = R"([{"name":"process_name","pid":7,"ph":"M"})";
   double at_us = 0;
@@ -602,7 +604,7 @@ TEST(MsprofTrace, LeavesOutRunsThatAreOfSeveralShapes) {
   const auto count = [](const std::vector<double>& us) {
     return import_text(fused_trace(us), {.blocks = "2x2048"}).timings.fused().size();
   };
-  EXPECT_EQ(count({500, 502, 498, 501, 1900}), 5U); // one of them was the first
+  EXPECT_EQ(count({500, 502, 498, 501, 1900}), 5U); // one slow run is accepted, as a first run is slow
   EXPECT_EQ(count({500, 900, 501, 905, 499, 898}), 0U);
 }
 
@@ -611,7 +613,7 @@ TEST(MsprofTrace, TakesARunWithoutTurnsAndRefusesWhatHasNoTime) {
   const ImportedLog plain = only(fused_trace({500}));
   ASSERT_EQ(plain.timings.fused().size(), 1U);
   EXPECT_EQ(plain.timings.fused().front().communication_blocks_us, 0);
-  // Of another device, and before the run.
+  // This turn belongs to another device and starts before the run.
   EXPECT_EQ(only(fused_trace({500}, R"(,{"name":"TaskExecute 0","pid":8,"ph":"X","ts":3,"dur":100})"))
                 .timings.fused()
                 .front()
@@ -620,7 +622,7 @@ TEST(MsprofTrace, TakesARunWithoutTurnsAndRefusesWhatHasNoTime) {
   EXPECT_THAT(only(R"([{"name":"MatmulAllReduce","pid":7,"ph":"X","ts":1,"dur":-3,"args":{"Task Type":"x"}}])")
                   .first(Verdict::Bad),
               HasSubstr("no start and no time above 0"));
-  // A call of the host.
+  // This event is a call on the host.
   EXPECT_TRUE(only(R"([{"name":"aclnnMatmulAllReduce","pid":7,"ph":"X","ts":1,"dur":3,"args":{"Thread Id":4}}])")
                   .timings.fused()
                   .empty());
@@ -654,7 +656,7 @@ TEST(MsprofDatabase, OfAllRanksTheOneThatCameLastTellsTheTime) {
   ASSERT_EQ(group.events.size(), 1U);
   EXPECT_TRUE(group.events.front().is_complete(2));
   EXPECT_EQ(group.events.front().shortest.time.count(), 179'000);
-  // Without the group's name nothing says that two runs are one.
+  // Without the group's name nothing tells that the runs in two databases are the same one.
   EXPECT_TRUE(import_text(database(0, 900'000, "N/A")).timings.groups().begin()->second.events.empty());
 }
 
@@ -710,7 +712,7 @@ TEST(MsprofNeighbours, RowsThatDoNotStandInTheOrderOfTheirStartTellNone) {
   std::vector<std::string> rows;
   std::istringstream log(read_log("op_summary.csv"));
   for (std::string row; std::getline(log, row);) rows.push_back(row + "\n");
-  // By their duration: the all-reduce stands behind the matmul before the one that it ran behind.
+  // The rows are sorted by duration, so the all-reduce follows a matmul that ran before the one it really followed.
   const std::string sorted = rows[0] + rows[1] + rows[3] + rows[4] + rows[2] + rows[6] + rows[5];
   const ImportAnswers neighbour{.bytes_from_neighbour = true};
   const auto refused = import_text(sorted, neighbour).summary;
@@ -718,11 +720,11 @@ TEST(MsprofNeighbours, RowsThatDoNotStandInTheOrderOfTheirStartTellNone) {
   EXPECT_THAT(refused.error().text(),
               HasSubstr("line 5 starts before line 3, at 1717575960209020.758 us: the matmul beside a collective is "
                         "told by rows in the order of their start; sort them by their start time, or say --bytes N"));
-  // A bad line beside it does not hide it.
+  // A bad line in the same log does not hide the wrong order.
   EXPECT_FALSE(import_text(sorted + "0,x\n", neighbour).summary.ok());
   const ImportedLog said = import_text(sorted, {.message_bytes = 4096});
   EXPECT_THAT(timings_text(said.timings), Contains("all_reduce x0 4096 B 170250 ns"));
-  // Other devices have an order of their own, and so has another file behind this one.
+  // Each device has an order of its own, and so has each of several files in sequence.
   std::string other = rows[1];
   other.replace(0, 1, "1");
   const std::string whole = read_log("op_summary.csv");
@@ -786,7 +788,8 @@ TEST(Bandwidths, PrintedDigitsMayBeRoundedAndFewTellNothing) {
     return import_text(columns_log("time algbw busbw #wrong", "4096 1024 float sum -1 " + time_and_bandwidth + " 0"))
         .first(Verdict::Bad);
   };
-  // 4096 B in 10.5 us are 0.3901 GB/s. Below two digits nothing is told: 0.04 may be of 91 to 117 us.
+  // 4096 B in 10.5 us are 0.3901 GB/s. A bandwidth with fewer than two digits contradicts nothing: 0.04 GB/s stands for
+  // any time from 91 to 117 us.
   EXPECT_EQ(nccl("10.5 0.39 0.39"), "");
   EXPECT_EQ(nccl("10.9 0.38 0.38"), "");
   EXPECT_EQ(nccl("0.9 0.04 0.04"), "");
@@ -795,7 +798,7 @@ TEST(Bandwidths, PrintedDigitsMayBeRoundedAndFewTellNothing) {
   EXPECT_EQ(nccl("10.5 3.9e-1 3.9e-1"), "");
   EXPECT_THAT(nccl("12.5 0.39 0.39"), HasSubstr("4096 B in 12.5 us are 0.3277 GB/s"));
   EXPECT_THAT(nccl("10.5 390e+00 390"), HasSubstr("its algbw is 390 GB/s"));
-  // hccl_test's is of the bytes that ran: 6 parts of one f16 each.
+  // hccl_test prints the bandwidth of the bytes that really moved: here 6 parts of one f16 each.
   const auto hccl = [](const std::string& row) {
     return import_text(
                "mpirun -n 6 ./bin/all_gather_test -d fp16\n"

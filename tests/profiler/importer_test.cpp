@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
                {.world_size = 8},
                0,
                {"all_reduce x0 67108864 B 1071000 ns", "matmul 4096 8192 3072 f16 803000 ns"}},
-        // The collective from the command line; the "error" column of old versions counts no elements.
+        // The collective is named by the command line. The "error" column of old versions does not count elements.
         Sample{"nccl_tests_old.log", "nccl_tests", {}, 0, {"reduce_scatter x2 8388608 B 120900 ns"}},
         Sample{"rccl_tests.log", "nccl_tests", {}, 0, {"all_to_all x2 8388608 B 91100 ns"}},
         Sample{"nccl_tests.json",
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
                {.buffers = Buffers::InPlace},
                0,
                {"all_reduce x2 1048576 B 17500 ns", "all_reduce x2 2097152 B 25750 ns"}},
-        // 8200 B of f16 are 4100 elements: 513 on each of 8 ranks, 8208 B in all.
+        // 8200 B of f16 are 4100 elements. On 8 ranks they become 513 on each, 8208 B in all.
         Sample{
             "hccl_test.txt",
             "hccl_test",
@@ -102,16 +102,16 @@ INSTANTIATE_TEST_SUITE_P(
                2,
                {"all_reduce x0 1048576 B 118250 ns"}},
         Sample{"osu_allreduce.txt", "osu", {}, 0, {"all_reduce x0 4 B 21760 ns", "all_reduce x0 1048576 B 3291210 ns"}},
-        // Of 2 processes and of 4.
+        // The log has one table of 2 processes and one of 4.
         Sample{"imb_mpi1.txt", "imb", {}, 0, {"all_reduce x2 1024 B 6790 ns", "all_reduce x4 1024 B 19830 ns"}},
-        // The shorter of both ranks' times: the other waited.
+        // The shorter of the two ranks' times counts, because the other rank waited.
         Sample{"nccl_inspector.log",
                "nccl_inspector",
                {},
                0,
                {"all_reduce x2 4194304 B 36000 ns", "all_reduce x2 8388608 B 61000 ns",
                 "reduce_scatter x2 4194304 B 21000 ns", "all_gather x2 4194304 B 21000 ns"}},
-        // Bytes per peer times 4 ranks; the slowest rank's time.
+        // The log has bytes per peer, which count 4 times for 4 ranks. The time is the slowest rank's.
         Sample{"osu_alltoall_full.txt",
                "osu",
                {.world_size = 4},
@@ -122,14 +122,14 @@ INSTANTIATE_TEST_SUITE_P(
                {},
                0,
                {"matmul 4096 8192 3072 f16 803000 ns", "matmul 512 8192 3072 f16 101500 ns"}},
-        // The product of the matmul before it: 512 x 8192 elements of 2 bytes.
+        // The all-reduce has the size of the product of the matmul before it: 512 x 8192 elements of 2 bytes.
         Sample{"op_summary.csv",
                "msprof",
                {.bytes_from_neighbour = true},
                0,
                {"matmul 4096 8192 3072 f16 803000 ns", "matmul 512 8192 3072 f16 101500 ns",
                 "all_reduce x0 8388608 B 170250 ns"}},
-        // A transposed A; 4 x 512 rows with B in tiles of 16 x 16.
+        // One matmul has a transposed A. The other has 4 x 512 rows, and B in tiles of 16 x 16.
         Sample{"kernel_details.csv",
                "msprof",
                {},
@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(
                0,
                {"matmul 4096 8192 3072 f16 803000 ns"}}));
 
-/// One cell of the table in docs/importing.md: what a tool calls 1024 bytes, among 4 ranks.
+/// One cell of the table in docs/importing.md: the full array's bytes where a tool says 1024 bytes among 4 ranks.
 struct ByteCell {
   std::string log;
   ImportAnswers answers;
@@ -265,7 +265,7 @@ TEST(Importer, TakesTheAOfTheMatmulBehindAnAllGather) {
       "0,MatMulV3,MatMulV3,20.5,\"\"\"64,32;32,16\"\"\",DT_BF16;DT_BF16,\"\"\"64,16\"\"\"\n";
   const ImportedLog imported = import_text(log, {.bytes_from_neighbour = true});
   ASSERT_TRUE(imported.summary) << imported.summary.error().text();
-  // The matmul of device 1 is none of device 0's. A is 64 x 32 elements of 2 bytes.
+  // The size is that of device 0's next matmul, not of device 1's. Its A is 64 x 32 elements of 2 bytes.
   EXPECT_THAT(timings_text(imported.timings), ::testing::Contains("all_gather x0 4096 B 10500 ns"));
 }
 
@@ -277,7 +277,7 @@ constexpr const char* kGathered = "0,hcom_allGather__1,hcom_allGather_,11.5,N/A,
 constexpr const char* kShapeless = "0,MatMulV3,MatMulV3,20.5,N/A,DT_BF16;DT_BF16,N/A\n";
 
 TEST(Importer, SkipsACollectiveBesideAMatmulThatTellsNoSize) {
-  // The matmul before it: not the one before that, of 64 x 16.
+  // The matmul directly before the collective tells no size. The one before that, of 64 x 16, must not be used instead.
   for (const std::string matmul :
        {kShapeless, "0,BatchMatMulV2,BatchMatMulV2,20.5,\"\"\"4,8,8;4,8,8\"\"\",DT_BF16;DT_BF16,\"\"\"4,8,8\"\"\"\n",
         "0,MatmulAllReduce,MatmulAllReduce,20.5,\"\"\"8,8;8,8\"\"\",DT_BF16;DT_BF16,\"\"\"8,8\"\"\"\n",
@@ -295,7 +295,7 @@ TEST(Importer, SkipsACollectiveBesideAMatmulThatTellsNoSize) {
 
 TEST(Importer, SkipsAnAllGatherBeforeAMatmulThatTellsNoSize) {
   const ImportedLog imported = import_text(kKernels + kGathered + kShapeless + kMatmul, {.bytes_from_neighbour = true});
-  EXPECT_EQ(imported.summary.value().took_count, 2); // the matmuls
+  EXPECT_EQ(imported.summary.value().took_count, 2); // the two matmuls
   EXPECT_THAT(imported.lines, ::testing::Contains(::testing::Field(
                                   &SaidOfLine::text, HasSubstr("the matmul behind this all-gather has no shapes"))));
 }
@@ -304,7 +304,7 @@ TEST(Importer, NoAllGatherTakesTheSizeOfTheMatmulBeforeIt) {
   std::string log = kKernels;
   for (std::size_t i = 0; i < kMaxTimingsPerSize + 1; ++i) log += kGathered;
   const ImportedLog imported = import_text(log, {.bytes_from_neighbour = true});
-  EXPECT_EQ(imported.summary.value().took_count, 1); // the matmul
+  EXPECT_EQ(imported.summary.value().took_count, 1); // only the matmul
 }
 
 TEST(Importer, TakesTheSizeOfAMatmulWhoseTimeIsWrong) {
@@ -312,7 +312,7 @@ TEST(Importer, TakesTheSizeOfAMatmulWhoseTimeIsWrong) {
       kKernels + "0,MatMulV3,MatMulV3,nan,\"\"\"8,8;8,8\"\"\",DT_BF16;DT_BF16,\"\"\"8,8\"\"\"\n" + kReduced;
   const ImportedLog imported = import_text(log, {.bytes_from_neighbour = true});
   EXPECT_EQ(imported.summary.value().bad_count, 1);
-  // 8 x 8 elements of 2 bytes.
+  // The size is 8 x 8 elements of 2 bytes.
   EXPECT_THAT(timings_text(imported.timings), ::testing::Contains("all_reduce x0 128 B 10500 ns"));
 }
 
@@ -334,7 +334,8 @@ TEST(Importer, ReadsTheDatabaseOfMsprof) {
   const ImportedLog imported = import_text(database_text(kDatabase), {.world_size = 8});
   ASSERT_TRUE(imported.summary) << imported.summary.error().text();
   EXPECT_EQ(imported.summary.value().format, "msprof_db");
-  // 4194304 f16 elements; 512 bf16 elements of each of 8 ranks. Times are differences of 19-digit stamps, to the ns.
+  // The all-reduce has 4194304 f16 elements, the all-gather 512 bf16 elements of each of 8 ranks. Times are exact
+  // differences of 19-digit stamps in ns.
   EXPECT_THAT(timings_text(imported.timings),
               UnorderedElementsAre("all_reduce x0 8388608 B 170250 ns", "all_gather x0 8192 B 10000 ns"));
   EXPECT_THAT(imported.first(Verdict::Bad), HasSubstr("4: it ends before it starts, or takes no time"));
@@ -364,7 +365,7 @@ TEST(Importer, ADatabaseInWalModeIsReadAndLeftAlone) {
     writer.exec("PRAGMA journal_mode = WAL");
     writer.exec(kLevel0);
     writer.exec("PRAGMA wal_checkpoint(TRUNCATE)");
-    writer.exec("INSERT INTO COMMUNICATION_OP VALUES (1,1000,31000,65534,-1,2,8)"); // in the side file alone
+    writer.exec("INSERT INTO COMMUNICATION_OP VALUES (1,1000,31000,65534,-1,2,8)"); // this row is only in the WAL file
     const auto files = [&] {
       std::vector<std::string> names;
       for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -372,7 +373,7 @@ TEST(Importer, ADatabaseInWalModeIsReadAndLeftAlone) {
       std::ranges::sort(names);
       return names;
     };
-    // As a profiler that was killed leaves it: no index beside it.
+    // A killed profiler leaves the database in this state, without the WAL's index (-shm).
     std::filesystem::copy(folder, folder.string() + "_left");
     std::filesystem::remove(folder.string() + "_left/msprof.db-shm");
     const auto before = files();
@@ -397,7 +398,7 @@ TEST(Importer, RefusesDatabasesWithoutPlainCommunicationRows) {
           .summary.error()
           .message,
       HasSubstr("no column count"));
-  // A view could compute for ever.
+  // Views are refused, because the query behind a view may never end.
   EXPECT_THAT(import_text(database_text("CREATE VIEW COMMUNICATION_OP AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL "
                                         "SELECT n FROM r) SELECT n FROM r;"))
                   .summary.error()
@@ -460,7 +461,7 @@ TEST(Importer, AFusedOperatorIsARunOfTheCutThatIsNamed) {
   EXPECT_EQ(named.timings.fused()[1].dtype, DType::Bf16);
 }
 
-/// Products and what is exchanged are of A's type.
+/// The product and the messages have the element type of A, whatever the type of the weights B.
 TEST(Importer, WeightsOfAFusedOperatorMayBeQuantised) {
   const ImportedLog imported =
       import_text(std::string(kFusedHeading) +
@@ -470,7 +471,7 @@ TEST(Importer, WeightsOfAFusedOperatorMayBeQuantised) {
   EXPECT_EQ(imported.timings.fused()[0].dtype, DType::F16);
 }
 
-/// AlltoAllMatmul is no run of matmul_all_to_all.
+/// AlltoAllMatmul communicates first, so its runs do not count as matmul_all_to_all.
 TEST(Importer, AFusedOperatorIsOfTheKindWhoseLaneComesFirst) {
   const ImportedLog imported = import_text(
       std::string(kFusedHeading) + "a,AlltoAllMatmul,900,\"512,2048;2048,1024\",FLOAT16;FLOAT16,\"512,1024\"\n",
@@ -494,7 +495,7 @@ constexpr const char* kKernelTables =
     "INSERT INTO TASK VALUES (1000,804000,0,1,11),(2000000,3262000,0,2,12),(1,2,0,3,13),(9,9,0,4,14);"
     "INSERT INTO COMPUTE_TASK_INFO VALUES (1,11,20,2,3,4,5),(6,12,20,7,3,4,5),(8,13,1,8,3,4,5),(1,14,20,2,3,4,5);";
 
-/// By the tables of the manual, texts as numbers of STRING_IDS.
+/// The tables are those of the profiler's manual. Texts are stored as numbers of rows in STRING_IDS.
 TEST(Importer, ADatabaseHasMatmulsAndFusedOperators) {
   const ImportedLog imported = import_text(database_text(kKernelTables), {.blocks = "512,4x896"});
   EXPECT_THAT(timings_text(imported.timings), ::testing::ElementsAre("matmul 4096 8192 3072 f16 803000 ns"));

@@ -20,7 +20,7 @@ planner::OpSpec small_op() {
           .world_size = 2};
 }
 
-/// Beside serial runs of 100 us each.
+/// A race of one contender with these fused times, each next to a serial run of 100 us.
 Race race_of(std::vector<double> fused_us, bool is_serial = false) {
   Race race;
   Contender& contender = race.contenders.emplace_back();
@@ -32,7 +32,7 @@ Race race_of(std::vector<double> fused_us, bool is_serial = false) {
 }
 
 TEST(UncutReason, IsUndecidedWhereTheNoiseHidesAGainAndALoss) {
-  // The median's 95 % interval of 7 pairs reaches from the least ratio to the largest: 0.5 to 3.
+  // With 7 pairs the median's 95 % interval reaches from the smallest ratio to the largest: 0.5 to 3.
   const std::string reason = uncut_reason(small_op(), race_of({50, 300, 60, 280, 70, 290, 65}));
   EXPECT_THAT(reason, StartsWith(std::string(planner::kUndecided)));
   EXPECT_THAT(reason, HasSubstr("the best cut, 2 x 512, measured +30.0 % (95 % interval -200.0 to +50.0 %)"));

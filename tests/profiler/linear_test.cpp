@@ -10,7 +10,7 @@
 namespace mc2::profiler::fit::linear_test {
 namespace {
 
-/// Rows {1, x} / time.
+/// A design whose rows are {1, x} / time, so that residuals are relative.
 RelativeDesign line_design(const std::vector<double>& x, const std::vector<double>& times) {
   RelativeDesign design(static_cast<Eigen::Index>(x.size()), 2);
   for (std::size_t i = 0; i < x.size(); ++i) design.row(static_cast<Eigen::Index>(i)) << 1 / times[i], x[i] / times[i];
@@ -18,7 +18,8 @@ RelativeDesign line_design(const std::vector<double>& x, const std::vector<doubl
 }
 
 TEST(FitNonnegative, FindsTheCoefficientsOfALine) {
-  const auto fitted = fit_nonnegative(line_design({1, 2, 3}, {12, 14, 16}), 0.05, kFinalReweightings); // 10 + 2 x
+  const auto fitted =
+      fit_nonnegative(line_design({1, 2, 3}, {12, 14, 16}), 0.05, kFinalReweightings); // the line 10 + 2 x
   ASSERT_TRUE(fitted);
   EXPECT_NEAR(fitted->coefficients(0), 10, 1e-9);
   EXPECT_NEAR(fitted->coefficients(1), 2, 1e-9);
@@ -26,8 +27,8 @@ TEST(FitNonnegative, FindsTheCoefficientsOfALine) {
 }
 
 TEST(FitNonnegative, KeepsACoefficientAtZeroRatherThanNegative) {
-  // 2 x - 1: the best non-negative intercept is 0; the slope b minimises sum (b x / t - 1)^2 over x / t = 1, 2/3,
-  // 3/5: b = (1 + 2/3 + 3/5) / (1 + 4/9 + 9/25) = 2.2667 / 1.8044 = 1.25616.
+  // The points lie on 2 x - 1, so the best non-negative intercept is 0. The slope b minimises sum (b x / t - 1)^2 over
+  // x / t = 1, 2/3, 3/5: b = (1 + 2/3 + 3/5) / (1 + 4/9 + 9/25) = 2.2667 / 1.8044 = 1.25616.
   const auto fitted = fit_nonnegative(line_design({1, 2, 3}, {1, 3, 5}), 10, kFinalReweightings);
   ASSERT_TRUE(fitted);
   EXPECT_EQ(fitted->coefficients(0), 0);
@@ -48,13 +49,14 @@ TEST(FitNonnegative, RefusesWhatDeterminesNothing) {
   EXPECT_FALSE(fit_nonnegative(RelativeDesign::Zero(3, 2), 0.05, 0));
   EXPECT_FALSE(fit_nonnegative(RelativeDesign::Constant(3, 2, std::nan("")), 0.05, 0));
   EXPECT_FALSE(fit_nonnegative(RelativeDesign::Constant(3, 2, std::numeric_limits<double>::infinity()), 0.05, 0));
-  const auto repeated = fit_nonnegative(RelativeDesign::Ones(3, 2), 0.05, 0); // two equal columns: any split is right
+  const auto repeated =
+      fit_nonnegative(RelativeDesign::Ones(3, 2), 0.05, 0); // columns are equal: any split of 1 is right
   ASSERT_TRUE(repeated);
   EXPECT_NEAR(repeated->coefficients.sum(), 1, 1e-9);
 }
 
 TEST(FitNonnegative, MeetsTheConditionsOfAMinimum) {
-  // Karush, Kuhn and Tucker: the gradient is 0 where a coefficient is free and does not point inwards where it is 0.
+  // The Karush-Kuhn-Tucker conditions: the gradient is 0 for a positive coefficient, and not negative for one at 0.
   EXPECT_TRUE(rc::check([] {
     const int rows = *rc::gen::inRange(6, 20), columns = *rc::gen::inRange(1, kMaxLinearCoefficients + 1);
     RelativeDesign design(rows, columns);

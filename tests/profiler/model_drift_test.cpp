@@ -11,7 +11,8 @@ using planner::Component;
 using planner::Context;
 using planner::Sample;
 
-/// Compute 10 us a row, communication 1 us a byte, from 1 to 1000, within 5 %.
+/// A model with 10 us per row of compute and 1 us per byte of communication, for sizes from 1 to 1000. Its intervals
+/// are +- 5 % by default.
 planner::CostModel model(double interval = 0.05) {
   const auto curve = [&](planner::CurveAxis axis, double slope) {
     planner::CostCurve curve;
@@ -29,7 +30,7 @@ planner::CostModel model(double interval = 0.05) {
   return model;
 }
 
-/// A matmul of 100 rows, 1000 us by the model, that took `ratio` times that.
+/// A sample of a matmul of 100 rows that took `ratio` times the model's 1000 us.
 Sample matmul(double ratio) {
   Sample sample;
   sample.variant = "direct";
@@ -95,7 +96,7 @@ TEST(ModelDrift, LanesAreJudgedApart) {
     Sample sample = matmul(0);
     sample.component = Component::Collective;
     sample.message_bytes = 500;
-    sample.time = std::chrono::microseconds(750); // 500 us by the model
+    sample.time = std::chrono::microseconds(750); // the model expects 500 us
     samples.push_back(sample);
   }
   const ModelDrift drift = find_drift(model(), samples);

@@ -45,8 +45,8 @@ TEST(Override, ReproducesTheSeedCase) {
   ASSERT_TRUE(overridden) << overridden.error().text();
   const planner::Plan plan = recipe_plan(overridden.value().model);
   EXPECT_EQ(plan.cut.text(), "512 + 4 x 896");
-  EXPECT_NEAR(plan.serial_us, 803 + 1071, 1); // both uncut times as measured
-  // Published: 1262 us, 32.7 % less than 1874 us.
+  EXPECT_NEAR(plan.serial_us, 803 + 1071, 1); // the sum of both measured uncut times
+  // The published measurement is 1262 us, which is 32.7 % less than 1874 us.
   EXPECT_NEAR(plan.makespan.us, 1262, 0.05 * 1262);
   EXPECT_NEAR(plan.benefit(), 0.327, 0.02);
   EXPECT_EQ(plan.makespan.provenance, planner::Provenance::Analytic);
@@ -69,9 +69,10 @@ TEST(Override, ScalesTheRateAndCorrectsTheFitWhereItWasMeasured) {
   ASSERT_TRUE(overridden);
   const auto& before = base.variants[0];
   const auto& after = overridden.value().model.variants[0];
-  // 2048 rows are 446.2 us by the published rate: every matmul takes 892 / 446.2 as long.
+  // By the published rate 2048 rows take 446.2 us, but 892 us were measured: every matmul takes 892 / 446.2 as long.
   EXPECT_NEAR(after.compute.curve.time_us(4096) / before.compute.curve.time_us(4096), 892 / 446.2, 1e-3);
-  // 64 MiB takes twice the published 930.9 us; an octave away the square root of that, two octaves away nothing.
+  // 64 MiB takes twice the published 930.9 us. The factor is the square root of 2 an octave away, and 1 two octaves
+  // away.
   const auto ratio = [&](double mib) {
     return after.communication.curve.time_us(mib * (1 << 20)) / before.communication.curve.time_us(mib * (1 << 20));
   };
@@ -92,7 +93,7 @@ TEST(Override, FitsWhereThereAreSizesEnough) {
 }
 
 TEST(Override, RefusesWhatIsFarFromWhatIsPublished) {
-  // An all-reduce of a profiled program that waited 88 ms for the slowest rank, where 931 us are published.
+  // In a profiled program an all-reduce waited 88 ms for the slowest rank; the published time is 931 us.
   const auto waited = override_model(published(4096), {operator_of(4096), {}, {all_reduce(64 << 20, 88'750)}});
   EXPECT_EQ(waited.error().code, ErrorCode::CannotFit);
   EXPECT_THAT(waited.error().text(), ::testing::AllOf(::testing::HasSubstr("collective: of 67108864 B took 88.75 ms"),

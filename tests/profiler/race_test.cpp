@@ -14,7 +14,7 @@ using test::invented_op;
 const Variant kFew{"ring", {{"ctas", "4"}}};
 const Variant kMany{"ring", {{"ctas", "8"}}};
 
-/// 10 us + 1 us a row of matmul; 20 us + 2 us a row of collective with few CTAs, 20 us + 1 us with many.
+/// The matmul takes 10 us + 1 us a row. The collective takes 20 us + 2 us a row with few CTAs, 20 us + 1 us with many.
 class SteadyBench final : public test::InventedBench {
  public:
   SteadyBench() : InventedBench(invented_op(), {{kFew, {10, 1, 20, 2}}, {kMany, {10, 1, 20, 1}}}) {}
@@ -35,14 +35,14 @@ TEST(Race, RunsEachPlansVariantAgainstTheFastestSerial) {
   SteadyBench bench;
   const auto raced = race(bench, std::vector{halves(kFew), halves(kMany)}, {}, "race").value();
   EXPECT_EQ(raced.serial_variant, kMany);
-  // Few: 522 us, then 2 * (20 + 2 * 512) = 2610. Many: 522 + 522 + 532. Serial: 1034 + 1044 with many CTAs.
+  // Few CTAs: 522 + 2 * (20 + 2 * 512) = 2610 us. Many: 522 + 2 * 532 = 1586 us. Serial uses many: 1034 + 1044 us.
   EXPECT_DOUBLE_EQ(median(raced.contenders[0].fused_us), 2610);
   EXPECT_DOUBLE_EQ(median(raced.contenders[1].fused_us), 1586);
   EXPECT_DOUBLE_EQ(median(raced.contenders[0].serial_us), 2078);
   EXPECT_DOUBLE_EQ(median(raced.contenders[0].communication_us), 20 + 2 * 1024);
   EXPECT_DOUBLE_EQ(median(raced.contenders[1].communication_us), 20 + 1024);
   EXPECT_DOUBLE_EQ(median(raced.communication_us), 20 + 1024);
-  // Of the 1034 us that could be hidden, 2078 - 1586 = 492 are.
+  // At best 1034 us could be hidden; 2078 - 1586 = 492 us are.
   EXPECT_NEAR(raced.overlap_efficiency(raced.contenders[1]).value, 492.0 / 1034, 1e-12);
 }
 
@@ -51,9 +51,9 @@ TEST(Race, ASpentBudgetLeavesAsManyPairsAsAnIntervalNeeds) {
   RaceSettings settings;
   settings.budget = std::chrono::milliseconds(0);
   const auto raced = race(bench, std::vector{halves(kFew)}, settings, "race").value();
-  // The smallest and largest of 6 ratios enclose their median with 1 - 2 / 2^6 = 97 %, of 5 with 94 %.
+  // The smallest and largest of 6 ratios enclose the median with a probability of 1 - 2 / 2^6 = 97 %, of 5 with 94 %.
   EXPECT_EQ(raced.contenders[0].fused_us.size(), 6U);
-  // 3 rounds of both variants find the fastest serial; a pair, then both lanes of both variants alone, 6 times.
+  // 3 rounds of both variants find the fastest serial. 6 rounds follow: a pair, and each lane of each variant alone.
   EXPECT_EQ(bench.runs, 3 * 2 + 6 * (2 + 2 * 2));
 }
 
@@ -65,7 +65,7 @@ TEST(Race, WithoutPartsTimesPairsAlone) {
   const auto raced = race(bench, std::vector{halves(kMany)}, settings, "race").value();
   EXPECT_EQ(raced.round_count, 6);
   EXPECT_TRUE(raced.compute_us.empty() && raced.contenders[0].compute_us.empty());
-  // Serial's variant by 8 rounds of both; then 2 pairs to warm up and 6 that count.
+  // 8 rounds of both variants choose serial's variant. Then 2 pairs warm up, and 6 pairs count.
   EXPECT_EQ(bench.runs, 8 * 2 + (2 + 6) * 2);
 }
 
@@ -87,7 +87,8 @@ TEST(Race, RefusesSettingsThatCannotBe) {
   EXPECT_EQ(race(bench, {}, {}, "race").error().field, "plans");
 }
 
-/// As many rounds of one contender, whose fused runs take 50 % or 50 % +- `spread` of serial.
+/// A race of one contender after `rounds` rounds. Its fused runs take 50 us, varied by a factor of 1 +- `spread`, where
+/// serial takes 100 us.
 Race raced(int rounds, double spread) {
   Race result;
   result.contenders.emplace_back();
@@ -101,19 +102,19 @@ Race raced(int rounds, double spread) {
 
 TEST(Race, ExpectsRoundsUntilTheIntervalsAreNarrowOrTheBudgetEnds) {
   using std::chrono::milliseconds;
-  const RaceSettings settings; // 1 %, 61 rounds at most
+  const RaceSettings settings; // half-width 1 %, at most 61 rounds
   const auto missing = [&](const Race& race, int budget_left_ms) {
     return missing_rounds(race, settings, milliseconds(10), milliseconds(budget_left_ms));
   };
-  EXPECT_EQ(missing(raced(4, 0), 60'000), 7);       // intervals are first asked after 11
-  EXPECT_EQ(missing(raced(4, 0), 55), 5);           // of 10 ms each
-  EXPECT_EQ(missing(raced(4, 0), -100), 2);         // 6 in any case
-  EXPECT_EQ(missing(raced(12, 0.015), 60'000), 15); // 1.5 % wide after 12: 12 * 1.5^2 = 27
+  EXPECT_EQ(missing(raced(4, 0), 60'000), 7);       // intervals are first looked at after 11 rounds
+  EXPECT_EQ(missing(raced(4, 0), 55), 5);           // rounds of 10 ms each
+  EXPECT_EQ(missing(raced(4, 0), -100), 2);         // 6 rounds run in any case
+  EXPECT_EQ(missing(raced(12, 0.015), 60'000), 15); // 1.5 % wide after 12: needs 12 * 1.5^2 = 27
   EXPECT_EQ(missing(raced(12, 0.1), 60'000), 49);
   EXPECT_EQ(missing(raced(12, 0.1), 200), 20);
 }
 
-/// Contenders whose fused runs take these shares of serial, 11 times, +- 0.1 %.
+/// A race of 11 rounds with one contender per ratio, whose fused runs take that share of serial's time, +- 0.1 %.
 Race of_ratios(const std::vector<double>& ratios) {
   Race result;
   for (const double ratio : ratios) {
@@ -130,15 +131,15 @@ TEST(WinnerOf, IsTheFastestBeyondNoiseOrNobody) {
   EXPECT_EQ(winner_of(std::vector{of_ratios({0.9, 0.8, 0.85})}), 1);
   EXPECT_EQ(winner_of(std::vector{of_ratios({1.1, 1.0})}), -1);
   auto race = of_ratios({0.9, 0.8});
-  race.contenders[1].is_serial = true; // faster than itself by chance
+  race.contenders[1].is_serial = true; // its runs are serial's: it seems faster by chance
   EXPECT_EQ(winner_of(std::vector{race}), 0);
 }
 
 TEST(WinnerOf, DoesNotLoseInAnotherRaceAndIsJudgedByItsWorst) {
-  // The second is fastest in the first race, and slower than serial in the other.
+  // The second contender is fastest in the first race, but slower than serial, or than the first, in the other.
   EXPECT_EQ(winner_of(std::vector{of_ratios({0.9, 0.7}), of_ratios({0.95, 1.1})}), 0);
   EXPECT_EQ(winner_of(std::vector{of_ratios({0.9, 0.7}), of_ratios({0.92, 0.95})}), 0);
-  // No more than level with serial there is no loss.
+  // A contender that is level with serial in another race has not lost it.
   EXPECT_EQ(winner_of(std::vector{of_ratios({0.7}), of_ratios({1.0})}), 0);
 }
 

@@ -18,13 +18,13 @@ using planner::CostModel;
 using planner::CurveAxis;
 using planner::Cut;
 
-/// What cannot be seen in either lane alone.
+/// The factors that show only when both lanes run, not in either lane alone.
 struct Factors {
   double compute_slowdown = 1, communication_slowdown = 1, fixed_us = 0;
 };
 
-/// Balanced lanes, so that either lane's factor shows in some cut: 4096 rows of 4096 bytes,
-/// compute 20 + 0.5 us/row, all-reduce 30 + 0.5 us/row.
+/// A model of 4096 rows of 4096 bytes: compute takes 20 + 0.5 us/row, all-reduce 30 + 0.5 us/row. The lanes are
+/// balanced, so that either lane's factor shows in some cut.
 CostModel model_with(const Factors& factors) {
   CostModel model = mc2::testing::model_of(mc2::testing::all_reduce_op(4096, 1024, 512, planner::DType::F32, 2),
                                            mc2::testing::affine(CurveAxis::Rows, 20, 0.5),
@@ -42,7 +42,7 @@ const std::vector<Cut> kCuts{{{512, 3584}},
                              {{1920, 1920, 256}},
                              {std::vector<std::int64_t>(16, 256)}};
 
-/// The cut as a machine that `truth` describes would run it, `drift` times slower than when it was profiled.
+/// The race of a cut on a machine that `truth` describes, now `drift` times slower than when it was profiled.
 RaceObservation observe(const CostModel& truth, const Cut& cut, double drift = 1) {
   const double compute_us = drift * (20 + 0.5 * 4096), communication_us = drift * (30 + 0.5 * 4096);
   const CostModel now = planner::anchored(truth, truth.op, compute_us, communication_us);
@@ -70,7 +70,7 @@ TEST(Recalibrate, JudgesEachVariantByItsOwnRaces) {
   const CostModel truth = model_with(kTruth);
   CostModel profiled = model_with({1, 1, 0});
   profiled.variants.push_back(profiled.variants[0]);
-  profiled.variants[0].variant.fields["ctas"] = "8"; // of one name: only the settings tell them apart
+  profiled.variants[0].variant.fields["ctas"] = "8"; // same name, different settings
   profiled.variants[1].variant.fields["ctas"] = "16";
   auto seen = observe_all(truth);
   for (auto& one : seen) one.variant = profiled.variants[1].variant;
@@ -108,8 +108,8 @@ TEST(Recalibrate, ExplainsTheRacesFromAnUncertainProfile) {
 }
 
 TEST(Recalibrate, LearnsHowFarAPredictionMayBeOff) {
-  // The model is right, so only the expected spread is left: 4 prior residuals of 1 % among 4 + 7 give
-  // sqrt(4/11) % = 0.603 %, and t_0.95 of 11 degrees is 1.796.
+  // The model is exact, so only the prior's spread remains: 4 prior residuals of 1 % among 4 + 7 give sqrt(4/11) % =
+  // 0.603 %. t_0.95 of 11 degrees of freedom is 1.796.
   const auto exact = recalibrate(model_with(kTruth), observe_all(model_with(kTruth))).value();
   EXPECT_NEAR(exact.model.anchored_interval.value(), 1.796 * 0.01 * std::sqrt(4.0 / 11), 1e-4);
   auto noisy = observe_all(model_with(kTruth));
@@ -130,7 +130,7 @@ TEST(Recalibrate, TellsWhatARunOfOneKernelTakesBesidesItsBlocks) {
   CostModel truth = model_with({1.2, 1.3, 0}), profiled = model_with({1.2, 1.3, 0});
   truth.variants[0].run_us = 300;
   const auto of_many = recalibrate(profiled, observe_all(truth), kOpenMind).value();
-  EXPECT_EQ(of_many.model.variants[0].run_us, 0); // its blocks are launched one by one
+  EXPECT_EQ(of_many.model.variants[0].run_us, 0); // blocks that are launched one by one have no cost per run
   truth.variants[0].variant.name = profiled.variants[0].variant.name = "persistent";
   RecalibrateOptions open = kOpenMind;
   open.run_spread_us = 1000;
@@ -148,7 +148,7 @@ TEST(Recalibrate, LeavesAModelThatIsRight) {
 }
 
 TEST(Recalibrate, DoesNotTakeDriftForContention) {
-  // The machine slows down from race to race, its uncut parts with it.
+  // The machine slows down from race to race; its uncut parts slow down by the same factor.
   std::vector<RaceObservation> observations;
   double drift = 0.8;
   for (const Cut& cut : kCuts) observations.push_back(observe(model_with({1.2, 1.3, 0}), cut, drift += 0.1));
@@ -167,7 +167,7 @@ TEST(Recalibrate, OneRaceMovesTheFactorsNoFurtherThanItMust) {
 }
 
 TEST(Recalibrate, StartsSilentlyAtTheBounds) {
-  // Slow-downs of 1 and a fixed cost of 0 are where every model without co-runs starts.
+  // Every model without co-runs starts at the bounds: slow-downs of 1 and a fixed cost of 0.
   const CostModel model = model_with({1, 1, 0});
   ::testing::internal::CaptureStderr();
   const auto found = recalibrate(model, observe_all(model));
@@ -190,11 +190,12 @@ TEST(Recalibrate, ACollectiveOfWhichTheMatmulDoesAPartMayComeOutBelowOne) {
     return factors_of(recalibrate(profiled, observe_all(truth), kOpenMind).value().model).communication_slowdown;
   };
   EXPECT_NEAR(learn(planner::kTileStoreVariant.data()), 0.7, 0.01);
-  CostModel truth = model_with({1, 1.2, 0}), below = model_with({1, 0.9995, 0}); // where a race had told nothing
+  CostModel truth = model_with({1, 1.2, 0}),
+            below = model_with({1, 0.9995, 0}); // 0.9995: just below 1, from races that told nothing
   truth.variants[0].variant.name = below.variants[0].variant.name = planner::kTileStoreVariant;
   EXPECT_NEAR(factors_of(recalibrate(below, observe_all(truth), kOpenMind).value().model).communication_slowdown, 1.2,
               0.01);
-  EXPECT_NEAR(learn("direct"), 1, 0.01); // of which no cut is faster than lanes that nothing disturbs
+  EXPECT_NEAR(learn("direct"), 1, 0.01); // a cut of this variant cannot be faster than undisturbed lanes
 }
 
 TEST(Recalibrate, StaysInsideTheBoundsWhenTheRacesAreFasterThanPossible) {

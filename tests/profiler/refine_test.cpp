@@ -18,7 +18,7 @@ using planner::CurveAxis;
 using planner::Cut;
 using ::testing::HasSubstr;
 
-/// Balanced lanes of 4096 rows.
+/// A model of 4096 rows whose lanes are balanced.
 CostModel model_with(double compute_slowdown, double communication_slowdown, double fixed_us) {
   CostModel model = mc2::testing::model_of(mc2::testing::all_reduce_op(4096, 1024, 512, planner::DType::F32, 2),
                                            mc2::testing::affine(CurveAxis::Rows, 20, 0.5),
@@ -28,7 +28,8 @@ CostModel model_with(double compute_slowdown, double communication_slowdown, dou
   return model;
 }
 
-/// As a machine that `truth` describes runs it, with serial beside it, `drift` times slower than it was profiled.
+/// The measurement of a cut, and of serial, on a machine that `truth` describes, now `drift` times slower than when it
+/// was profiled.
 MeasuredCut measure(const CostModel& truth, const Cut& cut, double drift = 1) {
   const auto& variant = truth.variants[0].variant;
   const auto plan = planner::predict_cut(truth.op, truth, variant, cut).value();
@@ -82,7 +83,8 @@ TEST(Refine, SeparatesASlowMachineFromAnExpensiveCut) {
 }
 
 TEST(Refine, TakesTheCutsForRightWhereOnlyTheWholeCollectiveIsSlowerThanItsCurve) {
-  // 1071 us published for the uncut all-reduce, where the published fit gives 931 us; the cut's time fits the latter.
+  // As in the published example: the uncut all-reduce took 1071 us, the published curve says 931 us (1.15 times less),
+  // and the cut's time agrees with the curve.
   const CostModel model = model_with(1, 1, 0);
   MeasuredCut cut = measure(model, {{512, 1792, 1792}});
   cut.serial_us = 0;
@@ -114,7 +116,7 @@ TEST(Refine, KeepsSerialWhereEveryMeasuredCutIsSlower) {
   EXPECT_TRUE(refined.accounts.empty());
 }
 
-/// The same with each lane's blocks together.
+/// measure() with the total times of each lane's blocks as well.
 MeasuredCut measure_lanes(const CostModel& truth, const Cut& cut) {
   MeasuredCut result = measure(truth, cut);
   const auto us = planner::predict_lane_times(truth.op, truth, result.variant, cut).value();
@@ -235,12 +237,12 @@ TEST(Refine, IsSettledWhenNothingElseIsWorthARun) {
     is_settled = refined.next.empty();
   }
   EXPECT_TRUE(is_settled);
-  EXPECT_LT(measured.size(), 50U); // of hundreds
+  EXPECT_LT(measured.size(), 50U); // out of hundreds of cuts
 }
 
 TEST(Refine, NoCutIsBelievedFasterThanItsLanesAllow) {
   const CostModel model = model_with(1, 1, 0);
-  // Thirty-two short blocks cannot be that fast: each pays 20 and 30 us.
+  // 32 short blocks cannot be that fast, because each block pays 20 us and 30 us.
   MeasuredCut wrong = measure(model, {std::vector<std::int64_t>(32, 128)});
   wrong.fused_us *= 0.6;
   const auto refined = refine(model.op, model, std::vector{wrong}, settings()).value();
@@ -248,7 +250,7 @@ TEST(Refine, NoCutIsBelievedFasterThanItsLanesAllow) {
   for (const auto& next : refined.next) EXPECT_GT(next.us, 0.94 * ideal_us) << next.cut.text();
 }
 
-/// One wrong row bends nothing: plan, factors and beliefs are as without it.
+/// One wrong measurement changes nothing: the plan, the factors and the other beliefs stay as they are without it.
 TEST(Refine, SetsACutAsideThatTheOthersContradict) {
   const CostModel model = model_with(1, 1, 0), truth = model_with(1.1, 1.05, 5);
   std::vector<MeasuredCut> measured;

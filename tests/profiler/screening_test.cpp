@@ -6,7 +6,7 @@ namespace mc2::profiler::screening_test {
 namespace {
 
 TEST(Screening, WhoIsFastestInSomeTrialStays) {
-  // The first wins the first trial, the third the other two; the second is close everywhere and wins none.
+  // The first variant wins the first trial, the third wins the other two. The second is close but wins none.
   const std::vector<VariantTimes> times{{50, 300, 900}, {51, 131, 151}, {400, 130, 150}};
   EXPECT_EQ(fastest_variants(times), (std::vector<bool>{true, false, true}));
 }
@@ -17,7 +17,7 @@ TEST(Screening, OneOfEqualVariantsIsEnough) {
 }
 
 TEST(Screening, WhoTiesWithAnEarlierWinnerIsNotNeeded) {
-  // The second wins the second trial by less than runs can tell, the third the last by more.
+  // The second variant wins the second trial by less than the noise of runs; the third wins the last trial clearly.
   const std::vector<VariantTimes> times{{40, 100, 200}, {60, 99, 200}, {60, 120, 150}};
   EXPECT_EQ(fastest_variants(times), (std::vector<bool>{true, false, true}));
 }

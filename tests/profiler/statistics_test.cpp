@@ -13,7 +13,7 @@ namespace mc2::profiler::statistics_test {
 namespace {
 
 TEST(Quantile, InterpolatesBetweenOrderStatistics) {
-  // Type 7: position q (n - 1) = 0.25 * 3 = 0.75 between 10 and 20: 10 + 0.75 * 10.
+  // Quantiles of type 7: position q (n - 1) = 0.25 * 3 = 0.75 lies between 10 and 20: 10 + 0.75 * 10.
   EXPECT_DOUBLE_EQ(quantile(std::vector{40.0, 10.0, 30.0, 20.0}, 0.25), 17.5);
 }
 
@@ -40,8 +40,8 @@ TEST(Quantile, LiesWithinTheValuesAndGrowsWithQ) {
 }
 
 TEST(QuantileInterval, OfMedianOfTenUsesSecondAndNinthValue) {
-  // Binomial(10, 1/2): P(B <= 1) = 11/1024 = 0.011 and P(B <= 2) = 56/1024 = 0.055. 95 % leaves 0.025 in each tail:
-  // the 2nd and, by symmetry, the 9th smallest value.
+  // For B of Binomial(10, 1/2), P(B <= 1) = 11/1024 = 0.011 and P(B <= 2) = 56/1024 = 0.055. 95 % leaves 0.025 in each
+  // tail, so the interval ends at the 2nd and, by symmetry, at the 9th smallest value.
   std::vector<double> values(10);
   std::iota(values.begin(), values.end(), 1.0);
   const Interval interval = quantile_interval(values, 0.5, 0.95);
@@ -51,8 +51,8 @@ TEST(QuantileInterval, OfMedianOfTenUsesSecondAndNinthValue) {
 }
 
 TEST(QuantileInterval, LowSideEndsAtTheSmallestWhenThereAreTooFewValues) {
-  // P(no value of 7 below the lower quartile) = 0.75^7 = 0.13 > 0.05: no order statistic bounds it from below.
-  // Above: P(B >= 4) = 0.071 > 0.05 and P(B >= 5) = 0.013 for Binomial(7, 1/4): the 5th smallest.
+  // P(no value of 7 below the lower quartile) = 0.75^7 = 0.13 > 0.05, so no order statistic bounds it from below. The
+  // upper bound is the 5th smallest: for B of Binomial(7, 1/4), P(B >= 4) = 0.071 > 0.05 and P(B >= 5) = 0.013.
   const Interval interval = quantile_interval(std::vector{1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0}, 0.25, 0.90);
   EXPECT_EQ(interval.low, 1);
   EXPECT_EQ(interval.high, 5);
@@ -71,7 +71,7 @@ TEST(QuantileInterval, OfAnExtremeQuantileIsTheRange) {
 }
 
 TEST(QuantileInterval, NarrowsAroundTheQuantileOfManyValues) {
-  // Ranks of the 90 % interval: n q +- 1.645 sqrt(n q (1 - q)) = 25000 +- 225 of 100000.
+  // The 90 % interval has the ranks n q +- 1.645 sqrt(n q (1 - q)) = 25000 +- 225 of 100000.
   std::vector<double> values(100'000);
   std::iota(values.begin(), values.end(), 0.0);
   const Interval interval = quantile_interval(values, 0.25, 0.90);
@@ -94,13 +94,14 @@ TEST(Interval, RelativeHalfWidthIsHalfTheWidthOverTheValue) {
 }
 
 TEST(FindOutliers, MarksBothSides) {
-  // Median 101, absolute deviations 2 1 0 1 2 99 81: median 2, scaled 2.97, reach 6 * 2.97 = 17.8.
+  // The median is 101. The absolute deviations 2 1 0 1 2 99 81 have the median 2, scaled 2.97; the limit is 6 * 2.97 =
+  // 17.8.
   const std::vector values{99.0, 100.0, 101.0, 102.0, 103.0, 200.0, 20.0};
   EXPECT_THAT(find_outliers(values), ::testing::ElementsAre(false, false, false, false, false, true, true));
 }
 
 TEST(FindOutliers, KeepsValuesWithinTenPercentHoweverTightTheRest) {
-  // Scaled deviation about 0.1, so 109 is 60 deviations away; but it is within 10 % of the median of 100.1.
+  // The scaled deviation is about 0.1, so 109 is far beyond 6 deviations; but it is within 10 % of the median, 100.1.
   const std::vector values{100.0, 100.1, 100.2, 100.0, 100.1, 100.2, 109.0, 111.0};
   EXPECT_THAT(find_outliers(values), ::testing::ElementsAre(false, false, false, false, false, false, false, true));
 }
@@ -121,7 +122,7 @@ TEST(FindOutliers, AcceptsNoneAndOne) {
 }
 
 TEST(PairedRatio, IsTheMedianOfRatiosNotTheRatioOfMedians) {
-  // Ratios 2, 2, 0.5: median 2. Medians 20 and 20 would give 1.
+  // The ratios 2, 2 and 0.5 have the median 2. Here the ratio of the medians, 20 / 10, is 2 as well.
   const Interval ratio = paired_ratio(std::vector{2.0, 20.0, 50.0}, std::vector{1.0, 10.0, 100.0}, 0.90);
   EXPECT_DOUBLE_EQ(ratio.value, 2);
   EXPECT_DOUBLE_EQ(ratio.low, 0.5);
@@ -142,7 +143,7 @@ TEST(PairedRatio, CancelsDriftThatBothShareWithinAPair) {
 }
 
 TEST(RelativeDeviation, IsSampleDeviationOverMean) {
-  // Mean 10, squared deviations 4 + 0 + 4, over 2: deviation 2.
+  // The mean is 10 and the squared deviations are 4 + 0 + 4; divided by 2 they give a deviation of 2.
   EXPECT_DOUBLE_EQ(relative_deviation(std::vector{8.0, 10.0, 12.0}), 0.2);
   EXPECT_EQ(relative_deviation(std::vector{8.0}), 0);
   EXPECT_EQ(relative_deviation(std::vector{-1.0, 1.0}), 0);

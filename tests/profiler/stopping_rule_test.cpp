@@ -33,7 +33,7 @@ TEST(StoppingRule, StopsAtTheMinimumWhenSteady) {
 }
 
 TEST(StoppingRule, GoesOnWhileTheIntervalIsWide) {
-  // 100 200 100 200 100 200 100: the lower quartile is 100, its upper bound the 5th smallest value: 200.
+  // Of 100 200 100 200 100 200 100 the lower quartile is 100, and its upper bound is the 5th smallest value, 200.
   const StoppingRule rule = rule_after({.min_count = 7, .max_count = 40}, 7, noisy);
   EXPECT_FALSE(rule.is_finished());
   EXPECT_THAT(rule.reason(), ::testing::HasSubstr("waiting for 2.00 %"));

@@ -21,12 +21,12 @@ TEST(SweepBlockRows, HoldsCommonLengthsShortOnesAndFractions) {
 }
 
 TEST(SweepBlockRows, FillsAShortAxisWithMultiplesOfTheAlignment) {
-  // 6 * 128 = 768: every multiple up to the whole axis.
+  // The axis is 6 * 128 = 768 rows long, so every multiple of 128 is taken.
   EXPECT_THAT(sweep_block_rows(768, 128), ElementsAre(128, 256, 384, 512, 640, 768));
 }
 
 TEST(SweepBlockRows, GoesBelowTheAlignmentOnAVeryShortAxis) {
-  // 128 rows, alignment 128: steps of 64 and 32 give only 3 more, steps of 16 fill up to 6.
+  // The axis is as long as the alignment, 128 rows. Steps of 64 and 32 add only 3 lengths; steps of 16 fill up to 6.
   EXPECT_THAT(sweep_block_rows(128, 128), ElementsAre(16, 32, 48, 64, 96, 128));
 }
 

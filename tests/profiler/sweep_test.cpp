@@ -20,14 +20,14 @@ using planner::Sample;
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-/// A machine whose time passes only when something is measured on it.
+/// A machine whose clock advances only during measurements.
 class FakeMachine {
  public:
-  /// What one measurement of a case costs; by default 1 us per row, always the same.
+  /// The time of one measurement of a case; by default always 1 us per row.
   std::function<double(std::int64_t rows, int measurement)> time_us = [](std::int64_t rows, int) {
     return static_cast<double>(rows);
   };
-  std::vector<std::int64_t> measured; ///< rows, in order
+  std::vector<std::int64_t> measured; ///< the rows of each measurement, in order
   bool is_cancelled = false;
   std::vector<SweepProgress> progress;
   std::vector<std::vector<Sample>> handed_over;
@@ -97,7 +97,7 @@ TEST(Sweep, TimesEveryCaseUntilItIsSettled) {
   FakeMachine machine;
   const SweepSummary summary = sweep(machine, machine.matmuls({100, 200, 300}), short_options());
   EXPECT_EQ(summary.round_count, 3);
-  EXPECT_EQ(summary.samples.size(), 9u); // 3 cases, the minimum of 3 rounds: the machine is perfectly steady
+  EXPECT_EQ(summary.samples.size(), 9u); // 3 cases in the minimum of 3 rounds: times are constant
   EXPECT_EQ(summary.termination, "every size settled");
   ASSERT_EQ(summary.cases.size(), 3u);
   EXPECT_EQ(summary.cases[1].name, "matmul 200");
@@ -150,7 +150,7 @@ TEST(Sweep, ShufflesEveryRoundByTheSeedAlone) {
 }
 
 TEST(Sweep, EveryPlaceInARoundFallsToEveryCase) {
-  // 3 cases, 300 rounds: each is first about 100 times (standard deviation sqrt(300 * 1/3 * 2/3) = 8.2).
+  // In 300 rounds of 3 cases each case is first about 100 times (standard deviation sqrt(300 * 1/3 * 2/3) = 8.2).
   FakeMachine machine;
   SweepOptions options = short_options();
   options.stopping = {.min_count = 300, .max_count = 300};
@@ -171,7 +171,7 @@ TEST(Sweep, StopsAtTheMaximumOfANoisyCase) {
 }
 
 TEST(Sweep, SettledCasesDropOutSaveForReferences) {
-  // Case 1000 never settles; the six others settle after 3 rounds. The four cheapest of them stay to the end.
+  // Case 1000 never settles. The six others settle after 3 rounds; the four cheapest of them stay as references.
   FakeMachine machine;
   machine.time_us = [](std::int64_t rows, int measurement) {
     return rows == 1000 ? (measurement % 3 == 0 ? 4000.0 : 1000.0) : static_cast<double>(rows);
@@ -193,7 +193,8 @@ TEST(Sweep, SettledCasesDropOutSaveForReferences) {
 }
 
 TEST(Sweep, SettlesUnderDriftThatAllCasesShare) {
-  // Six cases, each round slower than the one before: raw times never settle, times over the round's factor do.
+  // Each round is slower than the one before for all six cases. Raw times never settle; times divided by the round's
+  // factor do.
   FakeMachine machine;
   machine.time_us = [](std::int64_t rows, int measurement) {
     return static_cast<double>(rows) * std::pow(1.1, measurement / 6);
@@ -204,7 +205,8 @@ TEST(Sweep, SettlesUnderDriftThatAllCasesShare) {
 }
 
 TEST(Sweep, StartsNoRoundAfterTheBudget) {
-  // 300 us a round, budget 1 ms, endless rule: rounds start at 0, 300, 600 and 900 us.
+  // A round takes 300 us, and the rule alone would go on beyond the budget of 1 ms: rounds start at 0, 300, 600 and 900
+  // us.
   FakeMachine machine;
   SweepOptions options = short_options();
   options.budget = milliseconds(1);
@@ -221,7 +223,7 @@ TEST(Sweep, RunsOneRoundEvenWithoutBudget) {
   options.budget = milliseconds(0);
   const SweepSummary summary = sweep(machine, machine.matmuls({100, 200}), options);
   EXPECT_EQ(summary.round_count, 1);
-  EXPECT_EQ(machine.measured.size(), 2u); // warm-up costs budget too
+  EXPECT_EQ(machine.measured.size(), 2u); // no warm-up: it would also cost budget
 }
 
 TEST(Sweep, OfFewMeasurementsTakesTheFirstCases) {
@@ -247,7 +249,7 @@ TEST(Sweep, EndsAfterItsRounds) {
 TEST(Sweep, MarksOutliersPerCaseAndLane) {
   FakeMachine machine;
   machine.time_us = [](std::int64_t rows, int measurement) {
-    return static_cast<double>(rows) * (measurement == 9 ? 5.0 : 1.0); // 5th round, the collective of the co-run
+    return static_cast<double>(rows) * (measurement == 9 ? 5.0 : 1.0); // the co-run's collective in the 5th round
   };
   SweepOptions options = short_options();
   options.stopping = {.min_count = 8, .max_count = 8};
@@ -255,7 +257,7 @@ TEST(Sweep, MarksOutliersPerCaseAndLane) {
   const SweepSummary summary = sweep(machine, cases, options);
   ASSERT_EQ(summary.samples.size(), 16u);
   for (std::size_t i = 0; i < summary.samples.size(); ++i) EXPECT_EQ(summary.samples[i].is_outlier, i == 9) << i;
-  EXPECT_EQ(summary.cases[0].sample_count, 8); // only the first lane is watched
+  EXPECT_EQ(summary.cases[0].sample_count, 8); // the summary counts only the first lane
   EXPECT_EQ(summary.cases[0].outlier_count, 0);
 }
 
@@ -267,7 +269,7 @@ TEST(Sweep, CountsOutliersAndLeavesThemOutOfTheNoise) {
   const SweepSummary summary = sweep(machine, machine.matmuls({100}), options);
   EXPECT_EQ(summary.cases[0].outlier_count, 1);
   EXPECT_EQ(summary.cases[0].noise_ratio, 0);
-  EXPECT_GT(summary.cases[0].p95_us, 300); // position 0.95 * 7 = 6.65 between 100 and 500: 360
+  EXPECT_GT(summary.cases[0].p95_us, 300); // position 0.95 * 7 = 6.65, between 100 and 500, is 360
 }
 
 TEST(Sweep, ResumesWhereItWasInterrupted) {
@@ -282,7 +284,7 @@ TEST(Sweep, ResumesWhereItWasInterrupted) {
   }
   machine.measured.clear();
   const SweepSummary summary = sweep(machine, cases, short_options(), earlier);
-  EXPECT_EQ(summary.round_count, 1); // the third of the minimum
+  EXPECT_EQ(summary.round_count, 1); // two earlier rounds count towards the minimum of 3
   EXPECT_EQ(machine.measured.size(), 3u);
   ASSERT_EQ(summary.samples.size(), 9u);
   EXPECT_TRUE(std::equal(earlier.begin(), earlier.end(), summary.samples.begin()));
@@ -334,7 +336,7 @@ TEST(Sweep, HandsOverTheSamplesOfEachRound) {
 TEST(Sweep, CancelHandsOverEverythingFirst) {
   FakeMachine machine;
   machine.time_us = [&machine](std::int64_t rows, int measurement) {
-    machine.is_cancelled = measurement == 3; // the second round's first
+    machine.is_cancelled = measurement == 3; // the first measurement of the second round
     return static_cast<double>(rows);
   };
   const auto summary = run_sweep(machine.matmuls({100, 200, 300}), short_options(), machine.hooks(), {});
@@ -379,9 +381,9 @@ TEST(Sweep, ReportsProgressThatNeverGoesBack) {
     EXPECT_GE(machine.progress[i].fraction, machine.progress[i - 1].fraction);
     EXPECT_GE(machine.progress[i].elapsed, machine.progress[i - 1].elapsed);
   }
-  // Nothing is known of the other case yet: 3 rounds of two like the first are expected, not the whole budget.
+  // The other case has not run yet. The estimate is 3 rounds of two cases like the first, not the whole budget.
   EXPECT_EQ(machine.progress[0].remaining, 6 * machine.progress[0].elapsed);
-  // After warm-up every cost is known: 3 rounds of 300 ms remain of 1200 ms in all.
+  // After warm-up every cost is known: of 1200 ms in all, 3 rounds of 300 ms remain.
   EXPECT_EQ(machine.progress[1].remaining, milliseconds(900));
   EXPECT_DOUBLE_EQ(machine.progress[1].fraction, 0.25);
   EXPECT_EQ(machine.progress.back().remaining, milliseconds(0));

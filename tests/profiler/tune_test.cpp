@@ -30,7 +30,7 @@ TuneSettings settings() {
   return result;
 }
 
-/// Writes down what it is given to keep.
+/// A keeper that records all that it is given.
 class Notebook final : public Keeper {
  public:
   std::vector<planner::Sample> earlier_samples() override { return samples; }
@@ -64,7 +64,7 @@ class Notebook final : public Keeper {
   int append_count = 0, failing_append = 0, race_count = 0;
 };
 
-/// A plan that says "do not cut" has serial's time, which is no faster than itself.
+/// The validation of a plan that does not cut has serial's time as its fused time, and no benefit.
 void expect_serial_is_measured(const planner::Plan& plan, double serial_us) {
   ASSERT_TRUE(plan.validation.has_value());
   EXPECT_NEAR(plan.validation->serial_us, serial_us, 0.02 * serial_us);
@@ -80,11 +80,12 @@ TEST(Tune, KeepsTheFastestCutThatWasCheckedAndRaced) {
   const auto tuned = tune(bench, settings(), notebook).value();
   ASSERT_TRUE(tuned.plan.is_cut());
   ASSERT_TRUE(tuned.plan.validation.has_value());
-  // Uncut: 1044 of matmul and 783 of collective. n equal blocks: 20 n + 1024, then one block's 15 + 768 / n:
-  // shortest for n = 6, 1144 + 143; short blocks of multiples of 64 do about as well.
+  // Uncut, the matmul takes 1044 us and the collective 783 us. n equal blocks take 20 n + 1024 us of matmul, then 15 +
+  // 768 / n us of the last block's collective: at best 1144 + 143 us, for n = 6. Cuts with a short block at multiples
+  // of 64 rows take about as long.
   EXPECT_NEAR(tuned.plan.validation->benefit, 1 - 1287.0 / 1827, 0.03);
   EXPECT_GT(tuned.plan.validation->benefit_low, 0.25);
-  // What was predicted stays what it is, beside what was measured.
+  // The prediction stays in the plan beside the measurement.
   EXPECT_NE(tuned.plan.makespan.provenance, planner::Provenance::Measured);
   EXPECT_EQ(tuned.plan.makespan,
             planner::predict_cut(bench.op(), *tuned.model, tuned.plan.variant, tuned.plan.cut).value().makespan);
@@ -96,7 +97,7 @@ TEST(Tune, KeepsTheFastestCutThatWasCheckedAndRaced) {
 }
 
 TEST(Tune, TriesCutsThatTheModelDoesNotPreferWhereTheBudgetHasTimeForThem) {
-  /// Cuts of two blocks are faster than any curve tells.
+  /// Fused runs of two blocks are faster than the curves predict.
   class Odd final : public InventedBench {
    public:
     Odd() : InventedBench(invented_op(), {{kDirect, {}}}) {}
@@ -121,7 +122,7 @@ TEST(Tune, TriesCutsThatTheModelDoesNotPreferWhereTheBudgetHasTimeForThem) {
 }
 
 TEST(Tune, KeepsSerialWhereTheLanesHoldEachOtherUp) {
-  /// Fused runs take what serial ones take.
+  /// Fused runs take as long as serial ones.
   class Disturbed final : public InventedBench {
    public:
     Disturbed() : InventedBench(invented_op(), {{kDirect, {}}}) {}
@@ -146,7 +147,7 @@ TEST(Tune, SpendsItsBudgetOnceForProfilingAndRaces) {
     Notebook notebook;
     TuneSettings asked = settings();
     asked.budget = std::chrono::milliseconds(budget_ms);
-    asked.profile.sweep.stopping.max_count = asked.race.max_rounds = 1'000'000; // nothing but time ends it
+    asked.profile.sweep.stopping.max_count = asked.race.max_rounds = 1'000'000; // only the budget ends it
     asked.profile.sweep.stopping.relative_half_width = asked.race.relative_half_width = 0;
     std::vector<std::int64_t> left_ms;
     TuneHooks hooks;
@@ -155,7 +156,7 @@ TEST(Tune, SpendsItsBudgetOnceForProfilingAndRaces) {
     ASSERT_TRUE(tune(bench, asked, notebook, hooks));
     const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(bench.now() - start);
     EXPECT_GT(spent.count(), budget_ms / 2);
-    EXPECT_LE(spent.count(), budget_ms + 60); // the rounds that are always run take some 100 ms here
+    EXPECT_LE(spent.count(), budget_ms + 60); // a little more for the rounds that always run
     EXPECT_TRUE(std::ranges::is_sorted(left_ms, std::greater<>()));
   }
 }
@@ -166,7 +167,7 @@ TEST(Tune, ResumesFromKeptSamples) {
   ASSERT_TRUE(profile(first, settings().profile, notebook));
   const auto count = notebook.samples.size();
   ASSERT_TRUE(profile(second, settings().profile, notebook));
-  EXPECT_EQ(notebook.samples.size(), count); // every case was settled
+  EXPECT_EQ(notebook.samples.size(), count); // the first profile had settled every case
   EXPECT_EQ(second.run_count(), 0);
 }
 
@@ -239,7 +240,7 @@ TEST(Tune, ARivalThatNoModelKnowsMayWin) {
   EXPECT_EQ(tuned.plan.variant, kRing);
   ASSERT_TRUE(tuned.plan.validation.has_value());
   EXPECT_GT(tuned.plan.validation->benefit, 0.8);
-  EXPECT_EQ(tuned.model->cost_of(kRing), nullptr); // nothing was learned of it
+  EXPECT_EQ(tuned.model->cost_of(kRing), nullptr); // the model has no costs of it
 }
 
 TEST(Tune, TellsWhatItDoes) {
@@ -289,7 +290,7 @@ TEST(Profile, TimesLengthsBetweenWhereACurveDoesNotFollow) {
   ASSERT_TRUE(profile(even, asked.profile, notebook, hooks));
   EXPECT_THAT(lines, Each(Not(HasSubstr("between those that were timed"))));
 
-  // 27.4 steps of 56 rows, which the grid's multiples of 32 rows are too few to show.
+  // The times rise in 27.4 steps of 56 rows. The grid has too few multiples of 32 rows to show the steps.
   InventedCosts stairs;
   stairs.step_rows = 56;
   InventedBench uneven(op, {{kDirect, stairs}});
@@ -317,7 +318,7 @@ TEST(Profile, OfFewMeasurementsThatIsTakenUpAgainMeasuresNoMore) {
   InventedBench bench(invented_op(), {{kDirect, {}}});
   Notebook notebook;
   auto asked = settings().profile;
-  asked.max_measurement_count = 40; // the grid, and blocks of the plan
+  asked.max_measurement_count = 40; // enough for the grid and for blocks of the plan
   const auto summary = profile(bench, asked, notebook).value();
   EXPECT_EQ(summary.measurement_count, 40);
   const auto again = profile(bench, asked, notebook).value();
@@ -344,7 +345,7 @@ TEST(Profile, FollowsPlansOfTheBenchsVariantsOnly) {
   for (std::size_t i = before; i < summary.samples.size(); ++i) EXPECT_EQ(summary.samples[i].variant, "direct");
 }
 
-/// Samples fall with size by half: no curve is fitted to them.
+/// A bench whose times halve where the size doubles, so that no curve can be fitted.
 class Erratic final : public InventedBench {
  public:
   explicit Erratic(double overlap) : InventedBench(invented_op(), {{kDirect, {}}, {kRing, {}}}), overlap_(overlap) {}
@@ -376,10 +377,10 @@ TEST(Tune, WithoutAModelRacesAFewCutsAndSaysSo) {
   EXPECT_EQ(notebook.plans, std::vector{tuned.plan});
   EXPECT_THAT(lines, ::testing::Contains(HasSubstr("no model: ")));
   ASSERT_TRUE(tuned.plan.validation.has_value());
-  // Of 2, 4, 8 and 16 equal blocks, 8 take 20 * 8 + 1024 + 15 + 96 = 1295 us; 4 take 1311, 16 1407.
+  // Among 2, 4, 8 and 16 equal blocks 8 are fastest: 20 * 8 + 1024 + 15 + 96 = 1295 us. 4 take 1311 us, 16 take 1407.
   EXPECT_EQ(tuned.plan.cut.text(), "8 x 128");
   EXPECT_EQ(tuned.plan.strategy, "raced");
-  EXPECT_EQ(tuned.plan.makespan.us, 0); // nothing is predicted
+  EXPECT_EQ(tuned.plan.makespan.us, 0); // without a model there is no prediction
   EXPECT_THAT(tuned.plan.makespan.reason, HasSubstr("raced, no model: "));
   EXPECT_TRUE(tuned.plan.validate());
 }
@@ -427,7 +428,7 @@ TEST(Tune, WithoutAModelSaysWhereTheOptionsLeaveNoCutToRace) {
 }
 
 TEST(Profile, VariantsThatNeverWinAreLeftOutAndReleased) {
-  // They multiply alike, so that a few runs tell which collectives are worth measuring.
+  // Both variants use the same matmul, so a few runs show which collectives are worth measuring.
   InventedBench bench(invented_op(), {{kDirect, {}}, {kRing, {20, 1, 30, 2}}}, true);
   Notebook notebook;
   std::vector<std::string> lines;
