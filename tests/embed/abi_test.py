@@ -1,7 +1,7 @@
-"""The binary interface of libmc2.so against the dump in schemas/abi/, with libabigail.
+"""Compares the binary interface of libmc2.so with the dump in schemas/abi/, using libabigail.
 
-    abi_test.py LIBRARY DUMP           the test: fails on a break, and on an addition that is not in the dump yet
-    abi_test.py LIBRARY DUMP --write   writes the dump, after an addition
+    abi_test.py LIBRARY DUMP           the test: fails on an incompatible change, and on additions that the dump lacks
+    abi_test.py LIBRARY DUMP --write   writes a new dump, after an addition
 """
 import pathlib
 import re
@@ -11,14 +11,14 @@ import sys
 import tempfile
 import unittest
 
-SKIPPED = 77  # what CTest takes for "skipped"
+SKIPPED = 77  # CTest's SKIP_RETURN_CODE for this test
 
 # Bits of abidiff's exit code.
 FAILED, CHANGED, INCOMPATIBLE = 1 | 2, 4, 8
 
 
 def dump(library: pathlib.Path, to: pathlib.Path) -> None:
-    """What a program depends on; nothing of the machine that the library was built on."""
+    """Writes the parts of the interface that programs depend on, and nothing about the machine of the build."""
     subprocess.run(
         [
             "abidw",

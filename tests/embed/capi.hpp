@@ -12,7 +12,7 @@
 
 #include "mc2.h"
 
-/// What tests of the C interface share. They see mc2.h and the library only, as its users do.
+/// Shared by the tests of the C interface, which use only mc2.h and the library, as C programs do.
 namespace mc2::capi_tests {
 
 inline mc2_error last_error() {
@@ -28,7 +28,7 @@ inline std::string read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Matmul 20 us + 0.5 us/row, all-reduce 20 us + 0.5 us/KiB, of op() on a machine that does not exist.
+/// A cost model of op() on an invented machine: matmul 20 us + 0.5 us/row, all-reduce 20 us + 0.5 us/KiB.
 inline std::string model_document() {
   return read(std::filesystem::path(MC2_SOURCE_DIR) / "tests/install_consumer/model.json");
 }
@@ -58,7 +58,7 @@ inline mc2_model* model() {
   return made;
 }
 
-/// That model's.
+/// The machine of model_document().
 inline mc2_machine* invented_machine() {
   mc2_machine* made = nullptr;
   const std::string json =
@@ -87,7 +87,7 @@ inline mc2_communicator* communicator(const mc2_communicator_options& options = 
   return opened;
 }
 
-/// Two ranks' matrices of op(), each number a multiple of 1/8, so that every sum is exact.
+/// The matrices of two ranks of op(). Each number is a multiple of 1/8, so that every sum is exact.
 struct Matrices {
   std::array<std::vector<float>, 2> a, b, c;
 
@@ -116,7 +116,7 @@ struct Matrices {
     return views;
   }
 
-  /// Sum over the ranks of A B.
+  /// One element of the sum of A B over the ranks.
   [[nodiscard]] float expected(const mc2_op_spec& spec, std::size_t row, std::size_t column) const {
     const auto n = static_cast<std::size_t>(spec.n), k = static_cast<std::size_t>(spec.k);
     float sum = 0;

@@ -1,4 +1,4 @@
-// A world of one process per rank through the C interface.
+// Tests the C interface with one process per rank.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -11,7 +11,7 @@
 namespace mc2::capi_tests {
 namespace {
 
-/// The text of what mc2_prepare() refuses. Rank 1 says of A that it is nowhere.
+/// The text with which mc2_prepare() refuses on this rank when rank 1 gives no address for A.
 std::string refusal(int rank) {
   mc2_communicator_options options = two_ranks();
   const std::string key = "refusal " + std::to_string(getppid());
@@ -57,7 +57,7 @@ TEST(CProcesses, WhatOneProcessIsRefusedTheOthersAreTold) {
     return is_right ? 0 : 1;
   });
   EXPECT_THAT(codes, ::testing::Each(0));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds{40}); // a minute is the deadline
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds{40}); // the deadline is a minute
 }
 
 mc2_collectives_options collectives_options(int rank, const std::string& key) {
@@ -69,7 +69,7 @@ mc2_collectives_options collectives_options(int rank, const std::string& key) {
   return options;
 }
 
-/// 0, or which of the calls was wrong.
+/// The number of the first call that gave a wrong result; 0 if all are right.
 int wrong_call(mc2_collectives* collectives, int rank) {
   std::array<float, 4> data{1, 2, 3, 4};
   if (mc2_all_reduce(collectives, data.data(), sizeof data, MC2_F32) != MC2_OK || data[3] != 8) return 1;

@@ -1,4 +1,4 @@
-// Cuts that the caller's own program ran, through the C interface.
+// Tests refining through the C interface with times of cuts that the caller's own program ran.
 
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// The cut's run, beside 552 us for the uncut operator of model().
+/// A run of the cut. The uncut operator of model() takes 552 us.
 mc2_measured_cut measured(const std::vector<std::int64_t>& lengths, double fused_us) {
   mc2_measured_cut cut = MC2_INIT(mc2_measured_cut);
   cut.lengths = lengths.data();
@@ -61,7 +61,7 @@ TEST_F(CRefinement, RefusesBlocksThatTakeLongerThanTheWhole) {
 }
 
 TEST_F(CRefinement, LearnsFromCutsAndSaysWhatToUseAndRunNext) {
-  // Without contention halves take 20 + 128 + 148 + 148 = 444 us.
+  // The model, without contention, predicts 20 + 128 + 148 + 148 = 444 us for two halves.
   ASSERT_EQ(refine({measured(halves_, 470), measured(quarters_, 460)}), MC2_OK) << last_error().message;
   mc2_refinement_summary summary = MC2_INIT(mc2_refinement_summary);
   MC2_ASSERT_OK(mc2_refinement_summarize(refinement_, &summary));
@@ -75,7 +75,7 @@ TEST_F(CRefinement, LearnsFromCutsAndSaysWhatToUseAndRunNext) {
   MC2_ASSERT_OK(mc2_refinement_plan(refinement_, &now));
   mc2_plan_summary plan = MC2_INIT(mc2_plan_summary);
   MC2_ASSERT_OK(mc2_plan_summarize(now, &plan));
-  EXPECT_EQ(plan.block_count, 4); // the faster of the two
+  EXPECT_EQ(plan.block_count, 4); // quarters are the faster cut
   EXPECT_STREQ(plan.strategy, "refined");
   EXPECT_EQ(mc2_free_plan(now), MC2_OK);
 
@@ -189,7 +189,8 @@ TEST_F(CRefinement, KeepsCutsOnceUnderTheMachinesName) {
   const auto free_of_time = measured(halves_, 0);
   EXPECT_EQ(mc2_store_put_measured_cuts(store, "my-npu", &spec, &free_of_time, 1, nullptr), MC2_ERROR_INVALID_SPEC);
   EXPECT_STREQ(last_error().field, "cuts.fused_us");
-  // Nothing is published of the machine, and no matmul or collective was imported; of another the cut recalibrates.
+  // my-npu has no model: nothing is published about it, and no matmul or collective was imported. ascend-910b has
+  // published costs, which the cut recalibrates.
   mc2_model *published = nullptr, *recalibrated = nullptr;
   EXPECT_EQ(mc2_store_get_device_model(store, "my-npu", &spec, &recalibrated), MC2_ERROR_UNKNOWN_NAME);
   mc2_op_spec other = spec;

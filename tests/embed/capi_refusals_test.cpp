@@ -1,4 +1,4 @@
-// What the C interface refuses, and how it says so.
+// Tests what the C interface refuses, with which code, field and message.
 
 #include <gmock/gmock.h>
 #include <sqlite3.h>
@@ -159,7 +159,7 @@ TEST(CRefusals, OfMachines) {
   EXPECT_EQ(mc2_communicator_open(&options, &ranks),
             MC2_ERROR_UNSUPPORTED); // the host backend holds all ranks itself
   options.process_rank = 2;
-  EXPECT_EQ(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC); // of 2 ranks
+  EXPECT_EQ(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC); // the ranks are 0 and 1
   options = two_ranks();
   options.reserved = 1;
   EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_STRUCT, "options.reserved", "MC2_INIT");
@@ -258,11 +258,11 @@ TEST(CRefusals, OfRuns) {
   EXPECT_EQ(mc2_enqueue(running.prepared, nullptr, 1, 0), MC2_ERROR_INVALID_SPEC);
   mc2_run_times times{};
   EXPECT_EQ(mc2_run(running.prepared, MC2_RUN_FUSED, &times), MC2_ERROR_STRUCT);
-  EXPECT_EQ(mc2_run(running.prepared, MC2_RUN_FUSED, nullptr), MC2_OK); // none of it did harm
+  EXPECT_EQ(mc2_run(running.prepared, MC2_RUN_FUSED, nullptr), MC2_OK); // the refused calls did no harm
 }
 
 TEST(CRefusals, OfARunThatOutlastsItsDeadline) {
-  auto slow = two_ranks("1Mbit"); // 512 KiB take 4 s
+  auto slow = two_ranks("1Mbit"); // sending 512 KiB takes 4 s
   slow.deadline_ms = 20;
   Running running(slow);
   EXPECT_EQ(mc2_run(running.prepared, MC2_RUN_FUSED, nullptr), MC2_ERROR_SYSTEM);
@@ -272,7 +272,7 @@ TEST(CRefusals, OfARunThatOutlastsItsDeadline) {
 }
 
 TEST(CRefusals, OfASecondThreadOnOneRun) {
-  Running running(two_ranks("200Mbit")); // 512 KiB: 21 ms a run
+  Running running(two_ranks("200Mbit")); // sending 512 KiB takes 21 ms in each run
   std::atomic<int> busy_count = 0, wrong_count = 0;
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   const auto run_until_busy = [&] {
@@ -300,7 +300,7 @@ TEST(CHandles, AreRefusedOnceFreed) {
   mc2_plan_summary summary = MC2_INIT(mc2_plan_summary);
   EXPECT_REFUSED(mc2_plan_summarize(plan, &summary), MC2_ERROR_HANDLE, "plan", "has been freed");
   EXPECT_REFUSED(mc2_free_plan(plan), MC2_ERROR_HANDLE, "plan", "has been freed");
-  mc2_plan* const next = plan_of(op()); // in the same place
+  mc2_plan* const next = plan_of(op()); // reuses the place of the freed plan in the table
   EXPECT_REFUSED(mc2_plan_summarize(plan, &summary), MC2_ERROR_HANDLE, "plan", "has been freed");
   EXPECT_EQ(mc2_plan_summarize(next, &summary), MC2_OK);
   mc2_free_plan(next);

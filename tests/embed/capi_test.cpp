@@ -1,4 +1,4 @@
-// Behaviour of the C interface: values in and out, plans, runs, stores. What it refuses: capi_refusals_test.cpp.
+// Behaviour of the C interface: values in and out, plans, runs, stores. capi_refusals_test.cpp tests its refusals.
 
 #include <gmock/gmock.h>
 
@@ -44,11 +44,11 @@ TEST(CInterface, PlansFromAModelAndReadsTheDocumentBack) {
   EXPECT_STREQ(summary.variant, "direct");
   EXPECT_STREQ(summary.provenance, "analytic");
   EXPECT_STREQ(summary.source, "");
-  EXPECT_EQ(summary.measured_pair_count, 0); // it was not raced
+  EXPECT_EQ(summary.measured_pair_count, 0); // the plan was not raced
   EXPECT_EQ(summary.measured_fused_us, 0);
   EXPECT_STREQ(summary.measured_at, "");
   EXPECT_EQ(summary.cut_axis, MC2_CUT_ROWS);
-  // Either lane takes 20 + 256 = 276 us uncut.
+  // Uncut, each lane takes 20 + 256 = 276 us.
   EXPECT_DOUBLE_EQ(summary.compute_us, 276);
   EXPECT_DOUBLE_EQ(summary.serial_us, 552);
 
@@ -88,7 +88,7 @@ TEST(CInterface, TakesPlanningOptions) {
   EXPECT_EQ(count, 1U);
   mc2_free_plan(plan);
   options = MC2_INIT(mc2_plan_options);
-  options.alignment = 128; // divisors: 4 x 128 takes 420 us, 2 x 256 444 us (tests/install_consumer)
+  options.alignment = 128; // 4 x 128 takes 420 us, 2 x 256 takes 444 us (tests/install_consumer)
   options.allow_small_gain = 1;
   MC2_ASSERT_OK(mc2_plan_from_model(from, &spec, &options, &plan));
   std::array<std::int64_t, 8> lengths{};
@@ -126,11 +126,11 @@ TEST(CInterface, GathersAWhereItIsWanted) {
   for (auto& c : matrices.c) c.resize(512 * 256);
   std::vector<float> gathered(512 * 128, -1);
   auto buffers = matrices.buffers();
-  buffers[1].gathered_a = gathered.data(); // and rank 0 does not want it
+  buffers[1].gathered_a = gathered.data(); // rank 0 does not ask for it
   buffers[1].gathered_a_bytes = gathered.size() * sizeof(float);
   mc2_communicator* const ranks = communicator();
   mc2_context_options options = MC2_INIT(mc2_context_options);
-  options.flags = MC2_CONTEXT_DISABLED; // uncut
+  options.flags = MC2_CONTEXT_DISABLED; // plans are uncut
   mc2_context* context = nullptr;
   MC2_ASSERT_OK(mc2_context_create(&options, &context));
   mc2_machine* machine = nullptr;
@@ -170,10 +170,10 @@ TEST(CInterface, MultipliesRowsByTheExpertsThatTheyChose) {
   spec.expert_count = 3, spec.top_k = 2;
   mc2_operand_sizes sizes = MC2_INIT(mc2_operand_sizes);
   MC2_ASSERT_OK(mc2_operands(&spec, &sizes));
-  EXPECT_EQ(sizes.a_bytes, 8 * 4); // a row for every choice
+  EXPECT_EQ(sizes.a_bytes, 8 * 4); // A has one row per choice of an expert
   EXPECT_EQ(sizes.b_bytes, 3 * 2 * 4);
   EXPECT_EQ(sizes.c_bytes, 2 * 2 * 4);
-  const std::array<float, 8> a{1, 2, 3, 4, 5, 6, 7, 8}; // of both ranks
+  const std::array<float, 8> a{1, 2, 3, 4, 5, 6, 7, 8}; // the same on both ranks
   const std::array<float, 6> b{1, -1, 10, -10, 100, -100};
   const std::array<std::int32_t, 8> experts{0, 1, 1, 2, 2, 0, 0, 0};
   const std::array<float, 8> weights{1, 0.5, 1, 0.5, 1, 0.5, 1, 0.5};
@@ -196,7 +196,8 @@ TEST(CInterface, MultipliesRowsByTheExpertsThatTheyChose) {
   mc2_prepared* prepared = nullptr;
   MC2_ASSERT_OK(mc2_prepare(ranks, plan, buffers.data(), buffers.size(), nullptr, &prepared));
   MC2_ASSERT_OK(mc2_run(prepared, MC2_RUN_FUSED, nullptr));
-  // 2 (1 + 0.5 * 2 * 10), 2 (3 * 10 + 0.5 * 4 * 100); then 2 (5 * 100 + 0.5 * 6), 2 (7 + 0.5 * 8).
+  // The first column of C: 2 (1 + 0.5 * 2 * 10) and 2 (3 * 10 + 0.5 * 4 * 100) on rank 0, 2 (5 * 100 + 0.5 * 6) and
+  // 2 (7 + 0.5 * 8) on rank 1. The second column is its negative.
   EXPECT_THAT(c[0], ::testing::ElementsAre(22, -22, 460, -460));
   EXPECT_THAT(c[1], ::testing::ElementsAre(1006, -1006, 22, -22));
   mc2_free_prepared(prepared);
@@ -220,11 +221,11 @@ TEST(CInterface, TellsTheRanksOfThisProcess) {
   std::size_t count = 0;
   MC2_ASSERT_OK(mc2_communicator_ranks(ranks, numbers.data(), 1, &count));
   EXPECT_EQ(count, 2U);
-  EXPECT_THAT(numbers, ::testing::ElementsAre(0, -1, -1, -1)); // as many as fit
+  EXPECT_THAT(numbers, ::testing::ElementsAre(0, -1, -1, -1)); // only as many as fit are written
   mc2_free_communicator(ranks);
 }
 
-/// What a context tells its caller.
+/// The log lines that a context hands to its caller, with their levels.
 struct Lines {
   std::vector<std::string> all;
   static void add(void* user, std::int32_t level, const char* line) {
@@ -256,7 +257,7 @@ TEST(CContext, FindsAPlanFromAModelAndSaysWhereAndWhyNotElsewhere) {
 
   mc2_machine* const machine = invented_machine();
   const auto spec = op();
-  for (int call = 0; call < 2; ++call) { // the second is remembered
+  for (int call = 0; call < 2; ++call) { // the context remembers the plan for the second call
     mc2_plan* plan = nullptr;
     MC2_ASSERT_OK(mc2_find_plan(context, &spec, machine, &plan));
     mc2_plan_summary summary = MC2_INIT(mc2_plan_summary);
@@ -308,7 +309,7 @@ TEST(CPlanRanges, AreFoundKeptAsADocumentAndLookedUp) {
   EXPECT_EQ(mc2_plan_ranges_split(ranges, spec.m, &split), MC2_ERROR_HANDLE);
 }
 
-/// The fields of a machine document, or of a model's fingerprint: what stands in the braces behind this name.
+/// The JSON object of this name, with its braces, e.g. the fields of a machine or of a model's fingerprint.
 std::string fields_of(const std::string& json, const std::string& name) {
   const auto begin = json.find('{', json.find("\"" + name + "\""));
   return json.substr(begin, json.find('}', begin) - begin + 1);
@@ -339,7 +340,7 @@ TEST(CContext, AnAnchoredPlanIsOfWhatTheMachineTakesNow) {
   mc2_plan_summary before = MC2_INIT(mc2_plan_summary), now = MC2_INIT(mc2_plan_summary);
   MC2_ASSERT_OK(mc2_plan_summarize(plain, &before));
   MC2_ASSERT_OK(mc2_plan_summarize(anchored, &now));
-  // The model's times are invented: 276 us of matmul to the nanosecond is not what this machine takes.
+  // The model's times are invented, so this machine's matmul does not take exactly 276 us.
   EXPECT_DOUBLE_EQ(before.compute_us, 276);
   EXPECT_NE(now.compute_us, before.compute_us);
   EXPECT_GT(now.makespan_us, 0);
@@ -413,7 +414,7 @@ TEST(CInterface, TellsWhatWasMeasuredApartFromWhatWasPredicted) {
   MC2_ASSERT_OK(mc2_plan_to_json(plan, &json, &length));
   std::string raced(json, length);
   ASSERT_EQ(raced.back(), '}');
-  // The document's keys ascend: the variant is the last.
+  // Keys are in ascending order in the document, so "validation" goes before "variant", the last key.
   const auto at = raced.rfind(",\"variant\":");
   ASSERT_NE(at, std::string::npos);
   raced.insert(at, R"(,"validation":{"benefit":0.2,"benefit_high":0.25,"benefit_low":0.15,"fused_us":400,)"
@@ -429,7 +430,7 @@ TEST(CInterface, TellsWhatWasMeasuredApartFromWhatWasPredicted) {
   EXPECT_EQ(summary.measured_benefit_high, 0.25);
   EXPECT_EQ(summary.measured_pair_count, 9);
   EXPECT_STREQ(summary.measured_at, "2026-11-27T22:07:31Z");
-  EXPECT_DOUBLE_EQ(summary.serial_us, 552); // as predicted
+  EXPECT_DOUBLE_EQ(summary.serial_us, 552); // still the prediction
   mc2_free_plan(again);
   mc2_free_plan(plan);
 }
@@ -450,7 +451,7 @@ TEST(CStore, KeepsPlansAndModels) {
   MC2_ASSERT_OK(mc2_plan_summarize(plan, &put));
   MC2_ASSERT_OK(mc2_plan_summarize(kept, &got));
   EXPECT_STREQ(got.digest, put.digest);
-  const auto longer = op(256); // another length of the cut axis
+  const auto longer = op(256); // differs from op() in the length of the cut axis
   mc2_model* kept_model = nullptr;
   MC2_ASSERT_OK(mc2_store_get_model(store, &longer, machine, &kept_model));
   mc2_free_model(kept_model);
@@ -467,7 +468,7 @@ TEST(CStore, KeepsPlansAndModels) {
 TEST(CStructs, OfAnOlderHeaderGetDefaultsForTheRest) {
   auto spec = op();
   spec.size = offsetof(mc2_op_spec, has_bias);
-  spec.has_bias = 1; // behind the end that the caller knows
+  spec.has_bias = 1; // beyond the size that the caller states
   mc2_operand_sizes sizes = MC2_INIT(mc2_operand_sizes);
   MC2_ASSERT_OK(mc2_operands(&spec, &sizes));
   EXPECT_EQ(sizes.bias_bytes, 0);
@@ -498,7 +499,7 @@ TEST(CStructs, OfANewerHeaderAreTakenWhileTheyAskForNothingNew) {
   sizes.added = {5, 5};
   MC2_ASSERT_OK(mc2_operands(&spec.known, &sizes.known));
   EXPECT_EQ(sizes.known.c_bytes, 512 * 256 * 4);
-  EXPECT_THAT(sizes.added, Each(0)); // what this library does not know
+  EXPECT_THAT(sizes.added, Each(0)); // fields that this library does not know
   EXPECT_EQ(sizes.known.size, sizeof sizes);
   spec.added[1] = 1;
   EXPECT_EQ(mc2_operands(&spec.known, &sizes.known), MC2_ERROR_STRUCT);

@@ -12,7 +12,7 @@ namespace {
 
 std::atomic<int> alive_count{0};
 
-/// What a handle stands for here: knows whether it is still there.
+/// The object behind each handle of these tests. It counts the objects that are alive.
 struct Thing final : Object {
   static constexpr Kind kKind = Kind::Machine;
   Thing() { ++alive_count; }
@@ -65,8 +65,8 @@ TEST(HandleTable, AnObjectThatIsFreedInUseGoesWithItsLastUse) {
   EXPECT_EQ(alive_count, 0);
 }
 
-// Threads make, use and free the same handles as fast as they can: exactly one of them frees each, and no use comes
-// after the end.
+// Threads make, use and free the same handles as fast as they can. Exactly one thread must free each handle, and no
+// object may be used after its end.
 TEST(HandleTable, IsSharedByThreads) {
   constexpr int kThreads = 4, kRounds = 300, kShared = 8;
   std::array<std::atomic<std::uint64_t>, kShared> shared{};

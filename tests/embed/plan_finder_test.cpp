@@ -48,7 +48,7 @@ class PlanFinders : public ::testing::Test {
     auto layers = store::Layers::open({{}, directory_ / "store.db"}).value();
     ASSERT_TRUE(layers.writable().put_plan(plan, "tuned", kDate).ok());
   }
-  /// Matmul 20 us + 0.5 us/row, all-reduce 20 us + 0.5 us/KiB.
+  /// A model with 20 us + 0.5 us/row of matmul and 20 us + 0.5 us/KiB of all-reduce.
   [[nodiscard]] static planner::CostModel model(const PlanQuestion& question) {
     auto made = mc2::testing::model_of(question.op, mc2::testing::affine(planner::CurveAxis::Rows, 20, 0.5),
                                        mc2::testing::affine(planner::CurveAxis::Bytes, 20, 0.5 / 1024));
@@ -85,7 +85,7 @@ TEST_F(PlanFinders, RemembersAPlanWithoutAskingAgain) {
   const auto finder = PlanFinder::open(with_store());
   const auto first = finder.value().find(question).value();
   keep(client::examples::plan(question, 256));
-  EXPECT_EQ(finder.value().find(question).value(), first); // the same object
+  EXPECT_EQ(finder.value().find(question).value(), first); // the remembered object, not the newer plan
 }
 
 TEST_F(PlanFinders, TakesANewerPlanOnceTheOldOneIsOfAge) {
@@ -142,7 +142,7 @@ TEST_F(PlanFinders, PlansFromTheModelOfAnotherShapeAndMarksIt) {
 TEST_F(PlanFinders, AServicesPlanComesBeforeAKeptOneAndIsAskedForOnce) {
   const auto question = client::examples::question();
   keep(client::examples::plan(question, 256));
-  std::atomic<int> asked_count{0}; // for plans; the finder also waits for changes
+  std::atomic<int> asked_count{0}; // counts questions for plans, not those for changes
   const support::FakeService service([&](const std::string& request) {
     if (request.find("/v1/changes") == std::string::npos) ++asked_count;
     return client::examples::good_answer(7, 128);
@@ -234,7 +234,7 @@ TEST_F(PlanFinders, AreSharedByThreads) {
   const auto question = client::examples::question();
   auto options = with_store();
   options.models = {model(question)};
-  options.refresh = std::chrono::milliseconds(0); // every call goes to the places
+  options.refresh = std::chrono::milliseconds(0); // every call asks the store and the models again
   const auto finder = PlanFinder::open(options);
   std::vector<std::jthread> threads;
   std::atomic<int> found_count = 0;

@@ -20,7 +20,7 @@ using test::invented_op;
 const Variant kFew{"ring", {{"ctas", "4"}}};
 const Variant kMany{"ring", {{"ctas", "8"}}};
 
-/// 10 us + 1 us a row of matmul; 20 us + 2 us a row of collective with few CTAs, 20 us + 1 us with many.
+/// The matmul takes 10 us + 1 us a row. The collective takes 20 us + 2 us a row with few CTAs, 20 us + 1 us with many.
 const test::InventedBackend kBackend({{kFew, {10, 1, 20, 2}}, {kMany, {10, 1, 20, 1}}});
 
 class WorkbenchOfTwoVariants : public ::testing::Test {
@@ -72,7 +72,8 @@ TEST_F(WorkbenchOfTwoVariants, ThoseThatDifferInSettingsOnlyArePreparedApart) {
 TEST_F(WorkbenchOfTwoVariants, TimesThePartsOfARun) {
   const auto plan = planner::unpredicted_plan(invented_op(), {}, kMany, {{512, 512}}).value();
   const auto number = bench_->prepare(plan).value();
-  // 522 us of the first matmul, then both collectives of 532 us; the lanes alone 2 * 522 and 2 * 532.
+  // The fused run takes 522 us for the first matmul, then 532 us for each collective. Alone, the lanes take 2 * 522 and
+  // 2 * 532 us.
   EXPECT_DOUBLE_EQ(bench_->time_us(number, RunPart::Fused), 522 + 532 + 532);
   EXPECT_DOUBLE_EQ(bench_->time_us(number, RunPart::Compute), 2 * 522);
   EXPECT_DOUBLE_EQ(bench_->time_us(number, RunPart::Communication), 2 * 532);
@@ -87,7 +88,8 @@ TEST_F(WorkbenchOfTwoVariants, ReleasesWhatIsNoLongerMeasured) {
 }
 
 TEST(Workbench, BlocksOfEveryLengthCostOneHandOver) {
-  // 1 us + 0.01 us a row, and 4 us between blocks, of which a run of two has one and a run of one none.
+  // A block takes 1 us + 0.01 us a row, and 4 us pass between two blocks. A run of one block therefore lacks the
+  // hand-over, which must be in its cost as well.
   const test::InventedBackend backend({{kFew, {1, 0.01, 1, 0.01, 4}}});
   const auto bench = Workbench::open(backend, {}, invented_op(), 1).value();
   for (const auto target : {profiler::CaseTarget::Matmul, profiler::CaseTarget::Collective})
