@@ -1,5 +1,5 @@
-// cuBLASLt, as far as the product calls it. Its matrices are column-major; here they are the row-major ones that are
-// their transposes.
+// The part of cuBLASLt that mc2 calls. cuBLASLt's matrices are column-major; this file treats each as the row-major
+// matrix with the same memory, which is its transpose.
 #include <cublasLt.h>
 
 #include <cstring>
@@ -22,9 +22,9 @@ struct Descriptor {
 
 struct Layout {
   cudaDataType type;
-  std::int64_t rows, columns, pitch; ///< of the row-major matrix
+  std::int64_t rows, columns, pitch; ///< those of the row-major matrix
   std::int32_t batch_count = 1;
-  std::int64_t stride = 0; ///< elements
+  std::int64_t stride = 0; ///< elements from one matrix of the batch to the next
 };
 
 Descriptor& descriptor_of(cublasLtMatmulDesc_t handle) { return *reinterpret_cast<Descriptor*>(handle); }
@@ -60,7 +60,7 @@ void store(const Layout& layout, const MatrixF32& values, void* to, int batch) {
   put(float{});
 }
 
-/// The library's A is our B.
+/// One call of cublasLtMatmul(). Because of the transposes, its A is the right factor of the row-major product.
 struct Matmul {
   Descriptor descriptor;
   Layout a, b, d;
@@ -81,7 +81,7 @@ struct Matmul {
     }
   }
 
-  /// The rows of `more`, over and over.
+  /// Adds the first `row_count` rows of `more` to `to`, repeating them over all rows.
   static void add(MatrixF32& to, const MatrixF32& more, std::int64_t row_count) {
     for (std::int64_t row = 0; row < to.rows; ++row)
       for (std::int64_t column = 0; column < to.columns; ++column)
@@ -175,7 +175,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t* found,
                                               int* count) {
   *count = 0;
-  if (injected(__func__) != cudaSuccess) return CUBLAS_STATUS_SUCCESS; // no algorithm
+  if (injected(__func__) != cudaSuccess) return CUBLAS_STATUS_SUCCESS; // succeeds but finds no algorithm
   const bool is_f8 = layout_of(a).type == CUDA_R_8F_E4M3;
   const bool is_carried = !is_f8 || (descriptor_of(descriptor).of_a == CUBLAS_OP_T && layout_of(b).columns % 16 == 0 &&
                                      layout_of(d).columns % 16 == 0);

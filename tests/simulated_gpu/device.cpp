@@ -15,7 +15,7 @@
 namespace mc2::simulated {
 namespace {
 
-constexpr std::size_t kGranularityBytes = std::size_t{2} << 20U; ///< of cudaMalloc's
+constexpr std::size_t kGranularityBytes = std::size_t{2} << 20U; ///< sizes are rounded up to it
 
 std::size_t from_environment(const char* name, std::size_t otherwise) {
   const char* text = std::getenv(name);
@@ -25,7 +25,7 @@ std::size_t from_environment(const char* name, std::size_t otherwise) {
 thread_local int current = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 
-/// Never destroyed: threads of streams outlive main().
+/// All allocations. The object is never destroyed, because the threads of streams outlive main().
 struct Memory {
   std::mutex mutex;
   std::map<const std::byte*, Allocation> allocations; ///< by base

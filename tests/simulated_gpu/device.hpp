@@ -6,26 +6,26 @@
 #include <optional>
 #include <thread>
 
-/// GPUs on the CPU, for tests where there are none: a library that is loaded before CUDA's, NCCL's and cuBLASLt's and
-/// answers in their stead. Streams are threads, device memory is memory, and our kernels are run by functions that do
-/// the same, so that everything but the kernels is the product's own code. It refuses what CUDA refuses, as far as
-/// the product can do it.
+/// Simulates GPUs on the CPU, for tests on machines without GPUs. The library is loaded before the CUDA runtime, NCCL
+/// and cuBLASLt and takes their place. Streams are threads, device memory is host memory, and for each of mc2's kernels
+/// a CPU function computes the same. The tests thus run all of mc2's own code but the kernels. The library refuses the
+/// illegal calls that CUDA refuses, as far as mc2 could make them.
 namespace mc2::simulated {
 
-/// Of this process, from the environment: MC2_SIMULATED_GPUS, 4 unless set.
+/// The number of devices of this process: environment variable MC2_SIMULATED_GPUS, default 4.
 [[nodiscard]] int device_count();
 [[nodiscard]] int current_device() noexcept;
 void set_current_device(int device) noexcept;
-/// Of each device: MC2_SIMULATED_GPU_MIB, 8192 unless set.
+/// The memory of each device: environment variable MC2_SIMULATED_GPU_MIB, default 8192.
 [[nodiscard]] std::size_t device_bytes();
 
-/// Returns `code` and keeps a failure for cudaGetLastError().
+/// Returns `code`; keeps it for cudaGetLastError() if it is a failure (cudaErrorNotReady is none).
 cudaError_t done(cudaError_t code) noexcept;
 cudaError_t take_last_error() noexcept;
-/// The failure that a test has asked this call for, if any (faults.hpp).
+/// The failure that a test has ordered for this call (faults.hpp); cudaSuccess if none.
 [[nodiscard]] cudaError_t injected(const char* call) noexcept;
 
-/// Waits as a kernel does: others run meanwhile.
+/// Waits as a spinning kernel does, but lets other threads run meanwhile.
 template <typename Predicate>
 void spin_until(const Predicate& is_true) {
   constexpr int kYields = 64;
@@ -41,21 +41,21 @@ struct Allocation {
   std::byte* base = nullptr;
   std::size_t bytes = 0;
   int device = 0;
-  int file = -1;          ///< of memory that other processes can map
-  bool is_mapped = false; ///< of another process
-  bool is_pooled = false; ///< of the device's default pool, which no other device may reach
+  int file = -1;          ///< descriptor, if other processes can map the memory
+  bool is_mapped = false; ///< the memory belongs to another process
+  bool is_pooled = false; ///< from the device's default pool, which no other device may access
 };
 
 enum class Source { Malloc, VirtualMemory, Pool };
 
-/// On the current device, as cudaMalloc or as the driver's virtual memory management makes it.
+/// Allocates memory on the current device, as cudaMalloc, the driver's virtual memory management or a pool does.
 [[nodiscard]] cudaError_t allocate(std::size_t byte_count, Source source, void** out);
-/// What an earlier call has made, or map_file().
+/// Frees or unmaps memory of allocate() or map_file().
 [[nodiscard]] cudaError_t release(void* base);
 [[nodiscard]] std::optional<Allocation> allocation_of(const void* address);
-/// A process's file, by its descriptor there; null where that cannot be.
+/// Maps a file of another process, named by its descriptor in that process; null on failure.
 [[nodiscard]] void* map_shared(int process, int file, std::size_t byte_count);
-/// Another process's device memory.
+/// Maps device memory of another process (Allocation::file).
 [[nodiscard]] cudaError_t map_file(int process, int file, std::size_t byte_count, void** out);
 [[nodiscard]] std::size_t free_bytes(int device);
 

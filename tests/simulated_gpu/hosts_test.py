@@ -1,4 +1,4 @@
-"""GPUs of two hosts: network namespaces with two ranks each, whose GPUs are simulated."""
+"""Runs on GPUs of two hosts. Each host is a network namespace with two ranks, whose GPUs are simulated."""
 
 import ctypes
 import os
@@ -13,7 +13,7 @@ import uuid
 import numpy
 
 RANK, RANKS, RANKS_A_HOST = int(os.environ.get("MC2_TEST_RANK", -1)), 4, 2
-M, N, K = 128, 62, 32  # shares of a block that are not equal
+M, N, K = 128, 62, 32  # the ranks' shares of a block are unequal
 DEADLINE_S = 6
 PORT = 29733
 
@@ -66,7 +66,7 @@ def opened_world():
 
 
 def problem(kind, variant, world):
-    """A plan of two blocks, its result's memory, and what must be there."""
+    """Returns a prepared plan of two blocks, the memory of its result, and the expected result."""
     import mc2
 
     drawn = numpy.random.default_rng(3)
@@ -108,7 +108,7 @@ def run_once():
 
 
 def run_until_it_fails():
-    """Says what ended it, and how long after the others were told to watch."""
+    """Runs until a run fails, and prints the error that ended it."""
     import mc2
 
     world = opened_world()
@@ -123,7 +123,7 @@ def run_until_it_fails():
             time.sleep(0.01)
     except mc2.Error as error:
         print(error, flush=True)
-    os._exit(0)  # what is left of an aborted world is not this test's matter
+    os._exit(0)  # leaves without cleaning up the aborted world
 
 
 @unittest.skipIf(RANK >= 0, "this is a rank")
@@ -133,7 +133,7 @@ class HostsTest(unittest.TestCase):
         import two_hosts
 
         self.hosts = two_hosts
-        preloaded = os.environ.pop("LD_PRELOAD")  # the ranks', not that of ip and tc
+        preloaded = os.environ.pop("LD_PRELOAD")  # only the ranks use the simulated GPUs, not ip and tc
         self.addCleanup(os.environ.__setitem__, "LD_PRELOAD", preloaded)
         reason = two_hosts.make_places("1gbit")
         self.addCleanup(two_hosts.remove_places)
@@ -211,7 +211,7 @@ class HostsTest(unittest.TestCase):
             self.assertIn(f"of 4 ranks these did not come within {DEADLINE_S * 1000} ms: 2", output)
 
     def test_a_firewall_that_drops_is_suspected(self):
-        # Packets leave for a neighbour that is not there.
+        # Packets to rank 0's host go to a hardware address that does not exist, so they vanish as behind a firewall.
         self.hosts.ip(
             "-n",
             self.hosts.PLACES[1],

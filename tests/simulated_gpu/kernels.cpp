@@ -1,4 +1,5 @@
-// What the product's kernels do, as one thread does it: with the same words between ranks, but flags of its own.
+// CPU functions for mc2's kernels; one thread runs each. Ranks signal one another through the same words of signal
+// memory as the kernels do, but with flag values of this file's own.
 #include "simulated_gpu/kernels.hpp"
 
 #include <cxxabi.h>
@@ -69,7 +70,7 @@ Names& names() {
   return *found;
 }
 
-// Places in a rank's signal memory, kMaxCudaRanks words each.
+// Regions of a rank's signal memory; each has kMaxCudaRanks words.
 enum Place { kStart, kEnd, kMeeting, kAnnounced, kCounters };
 enum Counter { kKernels, kMeetings, kMails, kAnnouncements };
 
@@ -107,7 +108,7 @@ void announcement(const SignalMemory& signals) {
   for (int peer = 0; peer < signals.world_size; ++peer) raise(place(signals, peer, kAnnounced) + signals.rank, count);
 }
 
-/// Where element i of a piece is put down.
+/// Where the receiver puts element i of a piece.
 std::int64_t landing(const BlockExchange& block, std::int64_t i) {
   return block.row_elements == 0 ? i : i / block.row_elements * block.receive_pitch + i % block.row_elements;
 }
@@ -158,7 +159,7 @@ void tell(const ToldCounts& told) {
     std::copy_n(told.own, count, told.tables[static_cast<std::size_t>(peer)] + told.rank * count);
 }
 
-/// What the kernels of routing.cu make, one row after the other.
+/// Computes what the kernels of routing.cu compute, one row after the other.
 class Router {
  public:
   explicit Router(const RoutedCounts& counts) : counts_(counts) {}
@@ -313,7 +314,7 @@ void span(DirectCollective collective, const BlockSpan& blocks, const SignalMemo
   if (blocks.base.meets_after) meet(signals, kEnd, turn);
 }
 
-/// Data and flag of a packet arrive together, as 16 bytes do on a GPU: the flags are written last here.
+/// On a GPU the 16 bytes of a packet, data and flags, arrive together. Here the flags are written last instead.
 template <typename T>
 void mail(const BlockExchange& block, const SignalMemory& signals) {
   constexpr std::int64_t kElements = sizeof(uint2) / sizeof(T);
@@ -414,7 +415,8 @@ Tensor tensor_of(const CUtensorMap& map) {
   return tensor;
 }
 
-/// Tiles travel row by row, as wide as a tile is, where real ones travel as shared memory holds them.
+/// Computes what the tile kernel computes. Tiles are sent as row-major matrices; the real kernel sends them in the
+/// layout of shared memory.
 template <typename T>
 class TileRunner {
  public:
@@ -449,7 +451,7 @@ class TileRunner {
     raise(flag, 0);
   }
 
-  /// As large as a tile, or as what lies inside the matrices.
+  /// The product of the part of the tile that lies inside the matrices.
   [[nodiscard]] MatrixF32 product_of(const Tile& tile) const {
     const std::int64_t rows = std::min(kRows, a_.rows - tile.a_row);
     const std::int64_t columns = std::min<std::int64_t>(tile_columns_, run_.column_count - tile.column);
@@ -533,13 +535,14 @@ class GroupedRunner {
   bool b_is_transposed_;
 };
 
-/// What sort_choices_kernel makes of a list, a choice after the other.
+/// Computes what sort_choices_kernel computes for a list, one choice after the other.
 class ChoiceSorting {
  public:
   ChoiceSorting(const DeviceChoices& choices, const SortedChoices& list) : choices_(choices), list_(list) {}
 
   void sort() const {
-    std::vector<std::vector<ChosenRow>> rows(static_cast<std::size_t>(choices_.expert_count) + 1); // illegal ones last
+    std::vector<std::vector<ChosenRow>> rows(static_cast<std::size_t>(choices_.expert_count) +
+                                             1); // the last is for illegal choices
     for (int r = 0; r < list_.tokens.run_count; ++r) {
       const TokenRun& run = list_.tokens.runs[static_cast<std::size_t>(r)];
       const std::int32_t top_k = list_.tokens.top_k;
@@ -671,7 +674,7 @@ DirectCollective collective_in(std::string_view name) {
   return static_cast<DirectCollective>(name[name.find(kType) + kType.size()] - '0');
 }
 
-/// By the function's name and template arguments, as the compiler writes them.
+/// Finds the function for a kernel by its demangled name with template arguments.
 std::optional<Work> work_of(std::string_view name, void** arguments) {
   const auto is = [&](std::string_view kernel) { return name.find(kernel) != std::string_view::npos; };
   if (is("::meeting_kernel")) return [signals = argument<SignalMemory>(arguments, 0)] { meeting(signals); };

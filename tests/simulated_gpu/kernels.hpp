@@ -8,7 +8,7 @@
 
 namespace mc2::simulated {
 
-/// What a CUtensorMap holds here: row-major matrices, one behind the other.
+/// The contents of a simulated CUtensorMap: `count` row-major matrices, one after the other.
 struct Tensor {
   std::byte* address = nullptr;
   std::int64_t columns = 0;
@@ -16,10 +16,10 @@ struct Tensor {
   std::int64_t count = 1;
 };
 
-/// Remembers the name, as the linker knows it, of a kernel's function on the host.
+/// Remembers the mangled name of a kernel's host function.
 void register_kernel(const void* function, const char* name);
 
-/// What a kernel of these arguments does; nothing where it is not one of those that are known.
+/// The CPU function that computes what this kernel computes with these arguments; nullopt for an unknown kernel.
 [[nodiscard]] std::optional<Work> kernel_work(const void* function, void** arguments);
 
 } // namespace mc2::simulated

@@ -9,7 +9,7 @@
 
 namespace mc2::simulated {
 
-/// Row-major.
+/// A row-major matrix.
 struct MatrixF32 {
   std::int64_t rows = 0, columns = 0;
   std::vector<float> values;
@@ -20,7 +20,7 @@ struct MatrixF32 {
   [[nodiscard]] const float* row(std::int64_t index) const { return values.data() + index * columns; }
 };
 
-/// A matrix of any type; `pitch`: elements from a row to the next.
+/// Converts a matrix of any type. `pitch` is the number of elements from the start of one row to the next.
 template <typename T>
 MatrixF32 matrix_of(const T* from, std::int64_t rows, std::int64_t columns, std::int64_t pitch) {
   MatrixF32 matrix(rows, columns);
@@ -30,7 +30,7 @@ MatrixF32 matrix_of(const T* from, std::int64_t rows, std::int64_t columns, std:
   return matrix;
 }
 
-/// A times B, or times B transposed.
+/// scale * A B, or scale * A B^T.
 inline MatrixF32 product(const MatrixF32& a, const MatrixF32& b, bool b_is_transposed, float scale = 1) {
   MatrixF32 c(a.rows, b_is_transposed ? b.rows : b.columns);
   (void)dnnl_sgemm('N', b_is_transposed ? 'T' : 'N', c.rows, c.columns, a.columns, scale, a.values.data(), a.columns,

@@ -1,5 +1,5 @@
-// NCCL, as far as the product and its tests call it, also between processes: these read one another's memory through
-// the kernel.
+// The part of NCCL that mc2 and its tests call. Ranks may be in several processes, which read one another's memory with
+// process_vm_readv().
 #include <nccl.h>
 
 #include <sys/mman.h>
@@ -29,20 +29,20 @@ namespace {
 
 constexpr int kMostRanks = 8;
 
-/// What a rank offers in an operation: a message for every rank.
+/// The messages of one rank in an operation, one for every rank; null for ranks that get none.
 struct Offer {
   const void* messages[kMostRanks];
   std::size_t bytes[kMostRanks];
 };
 
-/// Of a communicator's ranks, in memory that all of their processes map; zero at first.
+/// The state that a communicator's ranks share, in memory that all their processes map. It starts as all zeros.
 struct Meeting {
   std::atomic<int> joined;
   std::atomic<int> is_aborted;
   std::atomic<int> processes[kMostRanks];
-  /// From a rank to a rank.
+  /// The messages from one rank to another.
   struct Pair {
-    std::atomic<std::uint64_t> posted, fetched; ///< messages
+    std::atomic<std::uint64_t> posted, fetched; ///< how many messages so far
     const void* message;
     std::size_t bytes;
   } pairs[kMostRanks][kMostRanks];
@@ -54,7 +54,8 @@ struct Identity {
 };
 static_assert(sizeof(Identity) <= sizeof(ncclUniqueId));
 
-/// Mapped once in a process, so that whoever watches its threads sees one memory. Never unmapped.
+/// Maps a Meeting once per process, so that a thread sanitizer sees all threads access the same memory. It is never
+/// unmapped.
 Meeting* open_meeting(const ncclUniqueId& id) {
   static std::mutex mutex;
   static std::map<std::pair<int, int>, Meeting*> mapped;
@@ -66,13 +67,14 @@ Meeting* open_meeting(const ncclUniqueId& id) {
   return found;
 }
 
-/// One rank's communicator. What is captured in graphs shares it, and like NCCL's it is not gone before they are.
+/// One rank's communicator. Operations in captured graphs share its ownership: as with NCCL, it lives as long as they
+/// do.
 class Communicator {
  public:
   Communicator(Meeting& meeting, int rank, int world_size, bool takes_no_sm)
       : rank(rank), world_size(world_size), takes_no_sm(takes_no_sm), device(current_device()), meeting_(meeting) {}
 
-  /// Waits for all ranks. @return whether they have come, rather than given up
+  /// Waits for all ranks. @return true when all have come, false after an abort
   bool join() {
     meeting_.processes[rank] = getpid();
     ++meeting_.joined;
@@ -81,12 +83,13 @@ class Communicator {
   }
   void abort() { meeting_.is_aborted = 1; }
 
-  /// Offers a message to every rank and fetches theirs.
+  /// Offers a message to every rank and fetches one from every rank.
   std::vector<std::vector<std::byte>> exchange(const Offer& offer) {
     return exchange(offer, [](int) { return true; });
   }
 
-  /// Offers messages to the ranks for which there is one and fetches those of the ranks that have one for this.
+  /// Offers the messages that are not null and fetches one from each rank for which the predicate holds. @return the
+  /// messages by rank; empty after an abort
   template <typename Predicate>
   std::vector<std::vector<std::byte>> exchange(const Offer& offer, const Predicate& is_received_from) {
     for (int peer = 0; peer < world_size; ++peer) {
@@ -142,7 +145,7 @@ std::shared_ptr<Communicator>& shared(ncclComm_t handle) {
 
 std::size_t bytes_of(ncclDataType_t type) { return type == ncclFloat32 ? 4 : 2; }
 
-/// Gives the operation to the stream. One that copy engines do is no kernel.
+/// Gives the operation to the stream. With copy engines it becomes a copy node in a graph, not a kernel node.
 ncclResult_t enqueue(const std::shared_ptr<Communicator>& communicator, cudaStream_t stream, Work work) {
   const auto type = communicator->takes_no_sm ? cudaGraphNodeTypeMemcpy : cudaGraphNodeTypeKernel;
   return submit(stream, type, std::move(work)) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
@@ -188,7 +191,7 @@ ncclResult_t gather(ncclComm_t handle, const void* send, void* receive, std::siz
   });
 }
 
-/// Sends and receives of a group, by communicator and stream.
+/// The sends and receives between ncclGroupStart() and ncclGroupEnd(), by communicator and stream.
 struct Group {
   int depth = 0;
   struct Part {
@@ -207,7 +210,7 @@ struct Group {
 };
 thread_local Group group;
 
-/// What goes to a rank is one message, of all that is sent to it.
+/// Runs one part of a group. All pieces that are sent to one rank travel as one message.
 void carry(Communicator& communicator, const Group::Part& part) {
   std::array<std::vector<std::byte>, kMostRanks> packed;
   Offer offer{};
@@ -228,7 +231,8 @@ void carry(Communicator& communicator, const Group::Part& part) {
 
 ncclResult_t close_handle(ncclComm_t handle) {
   auto* const owner = &shared(handle);
-  while (owner->use_count() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(1)); // graphs and runs under way
+  while (owner->use_count() > 1)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1)); // graphs and pending work share it
   delete owner;
   return ncclSuccess;
 }

@@ -1,4 +1,4 @@
-"""Plans on addresses, as mc2.torch runs them, by two processes on simulated GPUs: rows that choose experts."""
+"""Runs plans on memory addresses, as mc2.torch does: rows that choose experts, in two processes on simulated GPUs."""
 
 import ctypes
 import os
@@ -46,7 +46,7 @@ class DeviceMemory:
 
 
 def definition(kind, xs, ws, experts, weights):
-    """This rank's result, in double precision, of all ranks' operands."""
+    """Computes this rank's expected result in double precision from all ranks' operands."""
     chosen = experts.ravel()
     if kind == GATHER:
         rows = numpy.concatenate(xs).astype(float).repeat(TOP_K, 0)
@@ -101,7 +101,7 @@ class RankTest(unittest.TestCase):
                     prepared = world.prepare_at(
                         op, [axis // 2, axis - axis // 2], None, addresses, (x, w, y, experts, shares)
                     )
-                    for chosen in choices:  # read anew by every run
+                    for chosen in choices:  # every run must read the experts again
                         experts.write(chosen)
                         prepared.enqueue(0, False)
                         DeviceMemory.runtime.cudaDeviceSynchronize()

@@ -1,4 +1,4 @@
-// CUDA's runtime, as far as the product and its tests call it.
+// The part of the CUDA runtime that mc2 and its tests call.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <unistd.h>
@@ -19,9 +19,9 @@ using namespace mc2::simulated;
 namespace {
 
 constexpr int kVersion = CUDART_VERSION;
-constexpr int kSmCount = 132; ///< an H100's
+constexpr int kSmCount = 132; ///< as an H100 has
 
-/// What another process needs to map an allocation.
+/// The data that another process needs to map an allocation.
 struct IpcHandle {
   int process;
   int file;
@@ -36,7 +36,7 @@ struct CallConfiguration {
 };
 thread_local CallConfiguration pushed;
 
-/// Of a stream that is captured, waiting is no legal question, and ends the capture.
+/// Refuses to wait for a stream that is being captured. As in CUDA, the attempt invalidates the capture.
 cudaError_t refuse_capture(const Stream& stream) {
   const std::lock_guard lock(capture_mutex());
   if (!stream.capture) return cudaSuccess;
@@ -67,7 +67,7 @@ cudaError_t make_stream(cudaStream_t* stream, unsigned flags) {
   return cudaSuccess;
 }
 
-/// A node that takes the time whenever the graph runs.
+/// Submits the event's record as a node, which takes the time at each run of the graph.
 cudaError_t record_in_graph(const std::shared_ptr<Event>& event, cudaStream_t stream) {
   return submit(stream, cudaGraphNodeTypeEventRecord, [event] {
     auto record = std::make_shared<Record>();
@@ -213,7 +213,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   *attributes = {};
   attributes->device = -1;
   const auto found = allocation_of(address);
-  if (!found) return cudaSuccess; // the host's
+  if (!found) return cudaSuccess; // host memory
   attributes->type = cudaMemoryTypeDevice;
   attributes->device = found->device;
   return cudaSuccess;
@@ -367,7 +367,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t handle, 
   std::shared_ptr<Record> record;
   {
     const std::lock_guard lock(capture_mutex());
-    if (event->capture) { // its record is a place in a graph
+    if (event->capture) { // the event was recorded during a capture
       if (!event->capture->is_active) return done(cudaErrorCapturedEvent);
       if (stream->capture && stream->capture != event->capture) return done(cudaErrorStreamCaptureMerge);
       stream->capture = event->capture;
@@ -522,7 +522,8 @@ void** __cudaRegisterFatBinary(void*) {
 }
 void __cudaRegisterFatBinaryEnd(void**) {}
 void __cudaUnregisterFatBinary(void**) {}
-void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int, int) {} // CUB's headers have some
+void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int, int) {
+} // CUB's headers define variables
 
 void __cudaRegisterFunction(void**, const char* function, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*,
                             int*) {
@@ -531,7 +532,7 @@ void __cudaRegisterFunction(void**, const char* function, char*, const char* nam
 
 } // extern "C"
 
-// The driver's own functions, which are asked for by name.
+// Functions of the driver, which mc2 looks up by name.
 namespace {
 
 CUresult address_range(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {
@@ -542,7 +543,7 @@ CUresult address_range(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr addres
   return CUDA_SUCCESS;
 }
 
-/// Handles of pools are the devices' numbers, from 1 on.
+/// The handle of a device's pool is the device's number plus 1; 0 means no pool.
 CUresult pointer_attributes(unsigned count, CUpointer_attribute* attributes, void** data, CUdeviceptr address) {
   const auto found = allocation_of(reinterpret_cast<const void*>(address));
   for (unsigned i = 0; i < count; ++i) {
@@ -558,7 +559,7 @@ CUresult pool_access(CUmemAccess_flags* flags, CUmemoryPool pool, CUmemLocation*
   return CUDA_SUCCESS;
 }
 
-/// ncclMemAlloc() lets every device reach what it maps.
+/// Every device may access mapped memory, as with ncclMemAlloc().
 CUresult mapping_access(unsigned long long* flags, const CUmemLocation*, CUdeviceptr) {
   *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return CUDA_SUCCESS;
@@ -566,7 +567,8 @@ CUresult mapping_access(unsigned long long* flags, const CUmemLocation*, CUdevic
 
 CUresult retain_allocation(CUmemGenericAllocationHandle* handle, void* address) {
   const auto found = allocation_of(address);
-  if (!found || found->file >= 0 || found->is_pooled) return CUDA_ERROR_INVALID_VALUE; // cudaMalloc's has none
+  if (!found || found->file >= 0 || found->is_pooled)
+    return CUDA_ERROR_INVALID_VALUE; // memory of cudaMalloc or a pool has no such handle
   *handle = 1;
   return CUDA_SUCCESS;
 }

@@ -10,7 +10,7 @@
 namespace mc2::simulated {
 namespace {
 
-/// All that are open. Never destroyed: threads of streams outlive main().
+/// All open streams. The object is never destroyed, because the threads of streams outlive main().
 struct Streams {
   std::mutex mutex;
   std::vector<std::weak_ptr<Stream>> all;
@@ -47,7 +47,8 @@ bool is_default(cudaStream_t handle) {
   return handle == nullptr || handle == cudaStreamLegacy || handle == cudaStreamPerThread;
 }
 
-/// The legacy default stream and blocking ones take turns.
+/// Wraps work so that it first waits for the earlier work of the streams that its stream synchronises with: for the
+/// legacy default stream all blocking streams of the device, for a blocking stream the legacy default stream.
 Work in_turn(Work work, bool is_default_stream, const Stream& stream) {
   std::vector<std::pair<std::shared_ptr<Stream>, std::uint64_t>> before;
   if (is_default_stream) {
@@ -139,7 +140,7 @@ void Stream::serve() {
       queue_.pop_front();
       lock.unlock();
       work();
-    } // what the work holds goes before the stream says that it is done
+    } // destroys `work`, and frees all it owns, before the stream reports it as done
     lock.lock();
     ++finished_;
     changed_.notify_all();

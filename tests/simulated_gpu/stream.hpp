@@ -22,8 +22,8 @@ class Stream;
 struct Node {
   cudaGraphNodeType type;
   Work work;
-  std::vector<std::size_t> after; ///< nodes that end before it begins
-  std::size_t lane;               ///< the stream that it was captured on
+  std::vector<std::size_t> after; ///< nodes that must end before this one begins
+  std::size_t lane;               ///< the stream that this node was captured on
 };
 
 struct Graph {
@@ -31,11 +31,11 @@ struct Graph {
   std::size_t lane_count = 0;
 };
 
-/// A capture from its begin to its end. Guarded by capture_mutex(), as a stream's membership is.
+/// One stream capture. capture_mutex() guards it, and which streams are its members.
 struct Capture {
   struct Member {
     std::size_t lane;
-    std::vector<std::size_t> tips; ///< nodes that the next of this stream follows
+    std::vector<std::size_t> tips; ///< nodes that must end before this stream's next node begins
   };
   Graph graph;
   Stream* origin = nullptr;
@@ -45,13 +45,13 @@ struct Capture {
 
   void join(Stream& stream, const std::vector<std::size_t>& tips);
   void add(Stream& stream, cudaGraphNodeType type, Work work);
-  /// Whether what every stream was given comes before the origin's end.
+  /// Whether all nodes end before the origin's last node does, as cudaStreamEndCapture() requires.
   [[nodiscard]] bool is_joined() const;
 };
 
 std::mutex& capture_mutex();
 
-/// A place in a stream, and when it was reached.
+/// A place in a stream, and the time when the stream reached it.
 class Record {
  public:
   void complete();
@@ -66,29 +66,31 @@ class Record {
   Clock::time_point time_;
 };
 
-/// Guarded by capture_mutex().
+/// A CUDA event. capture_mutex() guards it.
 struct Event {
   int device;
-  std::shared_ptr<Record> last;     ///< null before the first
-  std::shared_ptr<Capture> capture; ///< where the last record was a place in a graph
-  std::vector<std::size_t> tips;    ///< which
+  std::shared_ptr<Record> last;     ///< null before the first record
+  std::shared_ptr<Capture> capture; ///< set if the last record was captured into a graph
+  std::vector<std::size_t> tips;    ///< the captured record's place in that graph
 };
 
-/// A thread that does what it is given, in order. One that never ends is left behind when the process ends.
+/// A CUDA stream: a thread that does its work in order. The thread is detached; one that is still busy, or was never
+/// closed, ends with the process.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   static std::shared_ptr<Stream> open(int device, bool is_blocking);
   void push(Work work);
   void drain();
-  /// The thread ends when it has done all.
+  /// Lets the thread end after it has done all its work.
   void close();
   [[nodiscard]] bool is_idle() const;
-  /// How much has been given, and whether so much has been done.
+  /// How many pieces of work push() has taken.
   [[nodiscard]] std::uint64_t issued() const;
+  /// Waits until `count` pieces of work are done.
   void wait(std::uint64_t count);
 
   const int device;
-  const bool is_blocking; ///< takes turns with the legacy default stream
+  const bool is_blocking; ///< synchronises with the legacy default stream
   std::shared_ptr<Capture> capture;
 
   Stream(int device_number, bool blocks) : device(device_number), is_blocking(blocks) {}
@@ -107,7 +109,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 class Executable {
  public:
   explicit Executable(Graph graph) : graph_(std::move(graph)) {}
-  /// Launches follow one another.
+  /// Runs the graph once. Concurrent calls run one after the other.
   void run();
 
  private:
@@ -115,10 +117,10 @@ class Executable {
   std::mutex turn_;
 };
 
-/// The stream of a handle; the default ones are the current device's.
+/// The stream of a handle. A default handle means the current device's default stream.
 [[nodiscard]] std::shared_ptr<Stream> stream_of(cudaStream_t handle);
 [[nodiscard]] std::shared_ptr<Event>& event_of(cudaEvent_t handle);
-/// Gives a stream something to do, now or in the graph that it is captured for.
+/// Gives work to a stream or, while the stream is captured, adds it to the graph as a node.
 [[nodiscard]] cudaError_t submit(cudaStream_t handle, cudaGraphNodeType type, Work work);
 void drain_device(int device);
 
