@@ -10,7 +10,7 @@
 namespace mc2::executor::backend_registry_test {
 namespace {
 
-// Two tables that name every backend: backend_registry() in executor/src/backends/backend_registry.cpp, and
+// Two tables name every backend and must agree: backend_registry() in executor/src/backends/backend_registry.cpp, and
 // default_alignments() in planner/src/cutting.cpp, which the service reads without linking a backend.
 TEST(BackendRegistry, HasAnAlignmentInThePlannerForEachBackend) {
   std::vector<std::string_view> registered, aligned;

@@ -11,7 +11,7 @@ namespace {
 using planner::Component;
 using std::chrono::microseconds;
 
-/// Blocks of `block_us` each, back to back.
+/// The stages of a lane whose blocks take `block_us` each, one directly after the other.
 std::vector<StageTime> lane(int block_count, int block_us) {
   std::vector<StageTime> stages;
   for (int i = 0; i < block_count; ++i)
@@ -50,14 +50,15 @@ TEST(BlockTimes, WhatLiesBetweenBlocksIsTheirHandOver) {
   const BlockTime time = mean_block(gaps, Component::Matmul, 2);
   EXPECT_DOUBLE_EQ(time.block_us, 6); // 5 + 2 + 5 over 2 blocks
   EXPECT_DOUBLE_EQ(time.hand_over_us.value(), 2);
-  // Of one whole block, whose hand-over to the rest is seen, too.
+  // A single block and a rest: the hand-over to the rest is measured as well.
   EXPECT_DOUBLE_EQ(mean_block(gaps, Component::Matmul, 1).hand_over_us.value(), 2);
   gaps.ranks[0].compute.pop_back();
   EXPECT_FALSE(mean_block(gaps, Component::Matmul, 1).hand_over_us.has_value());
 }
 
 TEST(BlockTimes, ABlockUnderContentionIsSlowerByTheSharedPart) {
-  // Alone 10 us; three blocks of 20 us, all while the other lane works: 60 us for 30 us of work, s = 2.
+  // A block takes 10 us alone. Three blocks take 20 us each while the other lane works all the time: 60 us for 30 us of
+  // work, a slow-down of 2.
   const BlockTime alone{10, 0, 3, 0};
   RunRecord both;
   both.ranks.push_back({0, lane(3, 20), lane(3, 30), {}});
@@ -65,7 +66,7 @@ TEST(BlockTimes, ABlockUnderContentionIsSlowerByTheSharedPart) {
 }
 
 TEST(BlockTimes, ALaneOfWhichTheOtherDoesAPartTakesThatShareOfWhatItTakesAlone) {
-  // Alone 10 us a block; 6 us each though the other lane ends after the first.
+  // A block takes 10 us alone. Three blocks take 6 us each, although the other lane ends soon after the first.
   const BlockTime alone{10, 0, 3, 0};
   RunRecord both;
   both.ranks.push_back({0, lane(1, 7), lane(3, 6), {}});
@@ -73,8 +74,8 @@ TEST(BlockTimes, ALaneOfWhichTheOtherDoesAPartTakesThatShareOfWhatItTakesAlone) 
 }
 
 TEST(BlockTimes, ALaneThatTheOtherLeavesEarlyIsJudgedByWhatItShared) {
-  // Other lane ends at 30 us. Blocks of 20, 20 us overlap it for 20 and 10; 20 us of work took 40, of which 10 were
-  // alone: 10 us of work in 30 shared us, s = 3.
+  // The other lane ends at 30 us, so the first two blocks overlap it for 20 and 10 of their 20 us. Their 20 us of work
+  // took 40 us, of which 10 us were alone. The other 10 us of work took 30 shared us, a slow-down of 3.
   const BlockTime alone{10, 0, 3, 0};
   RunRecord both;
   both.ranks.push_back({0, lane(3, 20), lane(3, 10), {}});

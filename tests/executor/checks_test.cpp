@@ -18,7 +18,7 @@ OpSpec op(std::int64_t m, planner::DType dtype = planner::DType::F32, planner::E
   return spec;
 }
 
-/// Why buffers are refused once `change` has been made to those of rank 1.
+/// The message with which buffers are refused after `change` has altered those of rank 1.
 template <typename Change>
 std::string refusal_of(const OpSpec& spec, std::vector<RankBuffers> buffers, const Change& change) {
   change(buffers[1]);
@@ -36,7 +36,7 @@ TEST(CheckBuffers, AsksForEpilogueAndScalesWhereTheOperatorHasThem) {
   EXPECT_THAT(refusal([](RankBuffers& rank) { rank.b_scales = rank.b_scales.first(4); }),
               HasSubstr("rank 1 scales of B has 4 bytes; [1, 40] needs 160"));
   EXPECT_THAT(refusal([](RankBuffers& rank) { rank.a_scales = {}; }), HasSubstr("rank 1 scales of A"));
-  // In place would be wrong: a matmul keeps intermediate sums in C.
+  // The residual must not be C itself, because a matmul keeps intermediate sums in C.
   EXPECT_THAT(refusal([](RankBuffers& rank) { rank.residual = rank.c; }),
               HasSubstr("rank 1 C overlaps rank 1 residual; what a run writes must overlap nothing"));
 }
@@ -55,7 +55,7 @@ TEST(CheckBuffers, TakesAGatheredAOfTheRightSizeWhereOneIsGathered) {
   EXPECT_THAT(refusal([](RankBuffers& rank) { rank.a = rank.gathered_a.first(rank.a.size()); }), HasSubstr("overlaps"));
   auto some = good;
   some[0].gathered_a = {};
-  EXPECT_TRUE(check_buffers(spec, some)); // each rank as it likes
+  EXPECT_TRUE(check_buffers(spec, some)); // each rank decides for itself
 
   const OpSpec reduced = op(8);
   const RandomProblem other(reduced, 1);

@@ -25,7 +25,7 @@ std::byte* bytes_of(std::vector<Element>& elements) {
 
 TEST(SumInRankOrder, AddsInTheOrderOfRanksForLengthsAroundTheTile) {
   for (const std::size_t length : {1U, 7U, 1023U, 1024U, 1025U, 3000U}) {
-    // 2^24 + 1 - 2^24 is 0 in this order in f32 (1 is lost), and would be 1 in another.
+    // In this order 2^24 + 1 - 2^24 is 0 in f32, because the 1 is lost. In another order the sum would be 1.
     const std::vector<std::vector<float>> partials{
         std::vector<float>(length, 0x1p24F), std::vector<float>(length, 1.0F), std::vector<float>(length, -0x1p24F)};
     std::vector<float> result(length, -1.0F);
@@ -36,7 +36,8 @@ TEST(SumInRankOrder, AddsInTheOrderOfRanksForLengthsAroundTheTile) {
 }
 
 TEST(SumInRankOrder, AccumulatesShortTypesInF32) {
-  // 1 + 2^-8 + 2^-8: each addend is lost in bf16 (halfway, to even), but their f32 sum 1 + 2^-7 is a bf16 number.
+  // In bf16 1 + 2^-8 rounds to 1 (a tie goes to even), so both addends would be lost. Their f32 sum 1 + 2^-7 is a bf16
+  // number.
   const std::vector<std::vector<Bf16>> partials{{to_bf16(1.0F)}, {to_bf16(0x1p-8F)}, {to_bf16(0x1p-8F)}};
   std::vector<Bf16> result(1);
   sum_in_rank_order(planner::DType::Bf16, addresses(partials), {bytes_of(result), 1, 1}, 1);
@@ -44,8 +45,8 @@ TEST(SumInRankOrder, AccumulatesShortTypesInF32) {
 }
 
 TEST(SumInRankOrder, AddsBiasByColumnAndResidualByElementBeforeItRounds) {
-  // Two rows of two in a matrix three wide; bias 100, 200; the residual lies like the target. In bf16 1 + 2^-8 rounds
-  // to 1, so 1 + 2^-8 + 2^-8 + 0 is 1 + 2^-7 only when nothing is rounded between.
+  // The target is two rows of two columns in a matrix of three columns; the residual has the same layout. In bf16
+  // 1 + 2^-8 rounds to 1, so 1 + 2^-8 + 2^-8 + 0 is 1 + 2^-7 only if no intermediate sum is rounded.
   const std::vector<std::vector<float>> partials{{1, 2, 3, 4}, {10, 20, 30, 40}};
   std::vector<float> result(6, -1.0F), bias{100, 200}, residual{1000, 2000, 0, 3000, 4000, 0};
   sum_in_rank_order(planner::DType::F32, addresses(partials),
@@ -59,7 +60,8 @@ TEST(SumInRankOrder, AddsBiasByColumnAndResidualByElementBeforeItRounds) {
 }
 
 TEST(SumInRankOrder, NormalisesEachRowOfWhatItRounded) {
-  // Rows (3, 4, ...) of 20 whose tail is zeros: the mean of their squares is 25 / 20, and 4 times that.
+  // Two rows of 20 columns, zero but for 3 and 4 in the first and 6 and 8 in the second. The means of their squares are
+  // 25 / 20 and 100 / 20.
   std::vector<std::vector<float>> partials{std::vector<float>(40), std::vector<float>(40)};
   partials[0][0] = 3, partials[1][1] = 4, partials[0][38] = 6, partials[1][39] = 8;
   std::vector<float> result(40, -1.0F), normed(40, -1.0F), weight(20, 1.0F);
@@ -75,7 +77,7 @@ TEST(SumInRankOrder, NormalisesEachRowOfWhatItRounded) {
   EXPECT_EQ(normed[2], 0);
   EXPECT_NEAR(normed[38], 6 / std::sqrt(5.75), 1e-6);
   EXPECT_NEAR(normed[39], 80 / std::sqrt(5.75), 1e-5);
-  // 1 + 2^-9 rounds to 1 in bf16, and what is normalised is what was rounded.
+  // 1 + 2^-9 rounds to 1 in bf16, and the rounded sum is what must be normalised.
   const std::vector<std::vector<Bf16>> short_partials{{to_bf16(1.0F)}, {to_bf16(0x1p-9F)}};
   std::vector<Bf16> short_result(1), short_normed(1), short_weight{to_bf16(2.0F)};
   const SumTarget short_target{.first = bytes_of(short_result),
@@ -87,7 +89,7 @@ TEST(SumInRankOrder, NormalisesEachRowOfWhatItRounded) {
 }
 
 TEST(SumInRankOrder, LeavesWhatLiesBetweenTheTargetsRowsAlone) {
-  // Two rows of three in a matrix five wide: 1 + 10, 2 + 20, ...
+  // The target is two rows of three columns in a matrix of five columns: 1 + 10, 2 + 20, ...
   const std::vector<std::vector<float>> partials{{1, 2, 3, 4, 5, 6}, {10, 20, 30, 40, 50, 60}};
   std::vector<float> result(10, -1.0F);
   sum_in_rank_order(planner::DType::F32, addresses(partials), {bytes_of(result) + sizeof(float), 3, 5}, 6);
@@ -95,7 +97,7 @@ TEST(SumInRankOrder, LeavesWhatLiesBetweenTheTargetsRowsAlone) {
 }
 
 TEST(Bf16, RoundsToNearestEvenAndKeepsSpecialValues) {
-  EXPECT_EQ(to_float(to_bf16(1.0F + 0x1p-8F)), 1.0F); // tie, to even
+  EXPECT_EQ(to_float(to_bf16(1.0F + 0x1p-8F)), 1.0F); // a tie goes to even
   EXPECT_EQ(to_float(to_bf16(1.0F + 0x1p-7F + 0x1p-8F)), 1.0F + 0x1p-6F);
   EXPECT_EQ(to_float(to_bf16(-1.0F - 0x1.8p-8F)), -1.0F - 0x1p-7F);
   EXPECT_TRUE(std::isinf(to_float(to_bf16(std::numeric_limits<float>::infinity()))));

@@ -33,7 +33,7 @@ class CudaBackend : public ::testing::Test {
 
   static std::unique_ptr<Communicator> open() { return cuda_backend().open({}).value(); }
 
-  /// On every number of ranks for which there are devices.
+  /// Runs the test with 2, 3, 4 and 8 ranks, as far as there are devices for them.
   static void for_each_world(const std::function<void(Communicator&, int ranks)>& test) {
     for (const int ranks : {2, 3, 4, 8}) {
       CommunicatorOptions options;
@@ -56,7 +56,7 @@ class CudaBackend : public ::testing::Test {
     EXPECT_TRUE(right.ok()) << right.error().text();
   }
 
-  /// What a plan is refused with whose rank 1 has C that many bytes into other memory.
+  /// The error with which a plan is refused when rank 1's C starts `offset` bytes after the start of other memory.
   static Error refused_with_shifted_c(const OpSpec& spec, const Cut& cut, const planner::Variant& variant,
                                       std::size_t offset, Communicator& communicator) {
     const ResidentProblem problem(spec, 5, communicator);
@@ -68,7 +68,7 @@ class CudaBackend : public ::testing::Test {
     return prepared.ok() ? Error{} : prepared.error();
   }
 
-  /// On new matrices, several times with one prepared plan.
+  /// Runs one prepared plan several times, each time on new matrices.
   static void expect_right_again(ResidentProblem& problem, const OpSpec& spec, const Cut& cut,
                                  const planner::Variant& variant, Communicator& communicator) {
     SCOPED_TRACE(variant.text() + ", " + spec.text() + ", " + cut.text());
@@ -84,7 +84,7 @@ class CudaBackend : public ::testing::Test {
     }
   }
 
-  /// In every mode that makes a result.
+  /// Checks the result of every mode that makes one.
   static void expect_right(const OpSpec& spec, const Cut& cut, const planner::Variant& variant,
                            Communicator& communicator) {
     expect_right(spec, cut, variant, communicator, with_gathered_a(spec));
@@ -120,7 +120,7 @@ TEST(CudaBackendEverywhere, IsInTheRegistryAndSaysWhatIsMissing) {
 TEST_F(CudaBackend, EveryVariantIsRightInEveryModeThatMakesAResult) {
   for_each_world([](Communicator& communicator, int ranks) {
     for (const auto& traits : planner::op_registry()) {
-      if (traits.work == planner::Work::GroupedMatmul) continue; // refused
+      if (traits.work == planner::Work::GroupedMatmul) continue; // needs experts
       OpSpec spec = op(traits.kind, std::int64_t{are_gpus_simulated() ? 200 : 1000} * ranks);
       spec.world_size = ranks;
       const std::int64_t rows = traits.cut_axis_length(spec);
@@ -131,8 +131,8 @@ TEST_F(CudaBackend, EveryVariantIsRightInEveryModeThatMakesAResult) {
   });
 }
 
-// In every place where an epilogue follows: the matmul, a block's exchange, a span of blocks, the tiles, the last
-// column. Rows that a thread block holds whole and longer ones, with and without 16 bytes at a time.
+// Covers every place that may add the epilogue: the matmul, a block's exchange, a span of blocks, the tiles, the last
+// column. Some rows fit in a thread block as a whole and some are longer; some can be read 16 bytes at a time.
 TEST_F(CudaBackend, EveryVariantAddsTheEpilogueOnce) {
   for_each_world([](Communicator& communicator, int ranks) {
     for (const auto& traits : planner::op_registry()) {
@@ -152,8 +152,9 @@ TEST_F(CudaBackend, EveryVariantAddsTheEpilogueOnce) {
   });
 }
 
-// By the kernel that sums them: the longest rows that are mailed, several rows for a thread block, a single one, rows
-// of which not every rank has a share, and more long ones than are finished at a time.
+// The kernel that sums rows also finishes them, i.e. adds the residual and normalises. The shapes are: the longest rows
+// that are mailed, several rows per thread block, a single row, rows of which not every rank has a share, and more long
+// rows than fit in one round.
 TEST_F(CudaBackend, FewRowsAreFinishedWhereTheyAreSummed) {
   constexpr std::int64_t kLongestRowBytes = 32 << 10;
   for_each_world([](Communicator& communicator, int ranks) {
@@ -161,7 +162,7 @@ TEST_F(CudaBackend, FewRowsAreFinishedWhereTheyAreSummed) {
       const std::int64_t longest = kLongestRowBytes / planner::size_bytes(dtype);
       for (const auto& [m, n] :
            {std::pair{std::int64_t{4}, longest}, {34, 1500}, {1, longest / 4}, {600, 24}, {300, longest}}) {
-        if (m * n > 200 * longest && are_gpus_simulated()) continue; // there rows are finished one by one
+        if (m * n > 200 * longest && are_gpus_simulated()) continue; // simulated GPUs take rows one by one
         for (const planner::Epilogue& epilogue : {planner::Epilogue{.has_residual = true, .norm = planner::Norm::Rms},
                                                   {.has_bias = true, .has_residual = true, .norm = planner::Norm::Rms},
                                                   {.norm = planner::Norm::Rms},
@@ -181,7 +182,8 @@ TEST_F(CudaBackend, FewRowsAreFinishedWhereTheyAreSummed) {
   });
 }
 
-// Where one rank's residual does not begin at a whole vector, that rank alone finishes its rows by another kernel.
+// Rank 1's residual is not aligned to a vector, so only this rank finishes its rows with another kernel. The exchange
+// must still match the other ranks'.
 TEST_F(CudaBackend, ARankWhoseResidualIsShiftedExchangesWithTheOthers) {
   OpSpec spec = op(OpKind::MatmulAllReduce, 300);
   spec.epilogue = {.has_residual = true, .norm = planner::Norm::Rms};
@@ -205,7 +207,7 @@ TEST_F(CudaBackend, ARankWhoseResidualIsShiftedExchangesWithTheOthers) {
   });
 }
 
-// Every way in which rows are exchanged, and in which they are multiplied: by experts that have none, some, or all.
+// Covers every way of exchanging rows and of multiplying them, with experts that get none, some or all of the rows.
 TEST_F(CudaBackend, RoutesRowsToExperts) {
   std::mt19937 random(7);
   for_each_world([&](Communicator& communicator, int ranks) {
@@ -228,7 +230,7 @@ TEST_F(CudaBackend, RoutesRowsToExperts) {
   });
 }
 
-/// Matrices with room for any counts, which runs read on the devices.
+/// A problem whose matrices have room for any counts, and whose counts lie in device memory, where each run reads them.
 class RoutedProblem {
  public:
   RoutedProblem(const OpSpec& op, Communicator& communicator) : op_(op) {
@@ -305,7 +307,7 @@ TEST_F(CudaBackend, CountsOnDevicesAreReadByEveryRun) {
       for (const std::int64_t experts : {1, 3, 64}) {
         OpSpec spec = op(kind, std::int64_t{are_gpus_simulated() ? 192 : 1920} * ranks);
         spec.world_size = ranks;
-        spec.n = 136; // wide tiles, and narrow ones, end beyond it
+        spec.n = 136; // neither wide nor narrow tiles end exactly at column 136
         spec.experts_per_rank = experts;
         spec.epilogue.has_bias = experts == 3;
         const std::int64_t rows = spec.m / ranks;
@@ -353,12 +355,13 @@ TEST_F(CudaBackend, IllegalCountsOnADeviceEndTheRunAndLeaveNan) {
   }
 }
 
-// Of one token of several: what it makes is no number, what others make is right.
+// One choice of one token is illegal, in its expert or its weight. The row that it contributes to becomes NaN; all
+// other rows are right.
 TEST_F(CudaBackend, IllegalChoicesFailTheRunAndLeaveNanWhereTheyAre) {
   for (const OpKind kind : {OpKind::AllGatherGroupedMatmul, OpKind::GroupedMatmulReduceScatter}) {
     for (const float weight : {0.5F, std::numeric_limits<float>::infinity()}) {
       const bool is_summed = planner::traits_of(kind).sums();
-      if (!is_summed && std::isinf(weight)) continue; // has none
+      if (!is_summed && std::isinf(weight)) continue; // the kind has no weights
       const auto communicator = open();
       OpSpec spec = op(kind, 64);
       spec.experts = {.count = 4, .top_k = 2};
@@ -381,14 +384,14 @@ TEST_F(CudaBackend, IllegalChoicesFailTheRunAndLeaveNanWhereTheyAre) {
       const auto c = problem.host().buffers().front().c;
       for (std::int64_t i = 0; i * row_bytes < std::ssize(c); ++i) {
         const auto found = c.subspan(static_cast<std::size_t>(i * row_bytes), static_cast<std::size_t>(row_bytes));
-        for (std::size_t j = 1; j < found.size(); j += 2) // of bf16 the byte with the exponent's upper bits
+        for (std::size_t j = 1; j < found.size(); j += 2) // bf16's upper byte holds most of the exponent
           EXPECT_EQ((found[j] & std::byte{0x7F}) == std::byte{0x7F}, i == row) << "row " << i;
       }
     }
   }
 }
 
-// The tiles of an expert end with its rows, whole ones among them; n ends within a tile of either width.
+// An expert's last tile ends where its rows end; other tiles are full. n ends inside a tile of either width.
 TEST_F(CudaBackend, MultipliesExpertsInWideTilesAndInNarrowOnes) {
   const auto communicator = open();
   for (const OpKind kind : {OpKind::AllToAllMatmul, OpKind::MatmulAllToAll}) {
@@ -432,7 +435,7 @@ TEST_F(CudaBackend, CountsAreThoseThatAPlanWasPreparedWith) {
   std::vector<RankBuffers> buffers(problem.buffers().begin(), problem.buffers().end());
   std::unique_ptr<executor::Prepared> prepared;
   {
-    std::vector<std::vector<std::int64_t>> copies; // the caller's until the plan is prepared
+    std::vector<std::vector<std::int64_t>> copies; // they may change once the plan is prepared
     for (RankBuffers& own : buffers) {
       own.send_counts = copies.emplace_back(own.send_counts.begin(), own.send_counts.end());
       own.receive_counts = copies.emplace_back(own.receive_counts.begin(), own.receive_counts.end());
@@ -497,14 +500,14 @@ TEST_F(CudaBackend, ExpertsWithoutCountsHaveEquallyManyRows) {
   spec.experts_per_rank = 4;
   for (const DType dtype : {DType::F32, DType::F16}) {
     spec.dtype = dtype;
-    for (const std::int64_t k : {64, 37}) { // rows of 16 bytes at a time, and of 4 or 2
+    for (const std::int64_t k : {64, 37}) { // rows are read 16 bytes at a time, or 4 or 2
       spec.k = k;
       for (const planner::Variant& variant : tried_variants(spec)) expect_right(spec, {{16, 32}}, variant, *open());
     }
   }
 }
 
-// Few rows: blocks are columns, with and without 16 bytes at a time.
+// With few rows, blocks are runs of columns. Some can be read 16 bytes at a time, some cannot.
 TEST_F(CudaBackend, CutsColumnsWhereThereAreFewRows) {
   auto communicator = open();
   for (const std::int64_t m : {1, 7, 64}) {
@@ -628,7 +631,7 @@ TEST_F(CudaBackend, OtherTablesAndBagsMayBeBound) {
     auto prepared = executor::prepare(cuda_plan(spec, cut, variant), problem.buffers(), *communicator).value();
     for (const std::int64_t more : {4, 5}) {
       OpSpec longer = spec;
-      longer.k += more; // rows of a bag
+      longer.k += more; // more rows in each bag
       const ResidentProblem other(longer, static_cast<std::uint64_t>(more), *communicator);
       std::vector<RankBuffers> here(problem.host().buffers().begin(), problem.host().buffers().end());
       std::vector<RankBuffers> there(problem.buffers().begin(), problem.buffers().end());
@@ -641,7 +644,7 @@ TEST_F(CudaBackend, OtherTablesAndBagsMayBeBound) {
       ASSERT_NE(here[0].bags.indices.size(), problem.host().buffers()[0].bags.indices.size());
       const auto bound = prepared->rebind(there);
       ASSERT_TRUE(bound.ok()) << bound.error().text();
-      for (int i = 0; i < 4; ++i) { // from the third time on as a graph
+      for (int i = 0; i < 4; ++i) { // from the third run on it is a graph
         problem.poison();
         const std::vector<void*> streams(here.size(), nullptr);
         ASSERT_TRUE(prepared->enqueue(streams, executor::Submission::Graph).ok());
@@ -649,7 +652,7 @@ TEST_F(CudaBackend, OtherTablesAndBagsMayBeBound) {
         const auto right = executor::verify_result(spec, here, cut, 1);
         EXPECT_TRUE(right.ok()) << right.error().text();
       }
-      ASSERT_TRUE(prepared->rebind(problem.buffers()).ok()); // before the other's memory goes
+      ASSERT_TRUE(prepared->rebind(problem.buffers()).ok()); // before the memory of `other` is freed
     }
   }
 }
@@ -687,7 +690,7 @@ TEST_F(CudaBackend, BagsThatARunMetAreNamedWhateverCameAfter) {
   auto prepared = executor::prepare(plan, problem.buffers(), *communicator).value();
   std::vector<RankBuffers> buffers(problem.buffers().begin(), problem.buffers().end());
   const auto count = buffers[1].bags.indices.size();
-  buffers[1].bags.indices = buffers[1].bags.indices.first(count - 8); // the last offset is beyond it
+  buffers[1].bags.indices = buffers[1].bags.indices.first(count - 8); // the last bag's offset is now too large
   ASSERT_TRUE(prepared->rebind(buffers).ok());
   const std::vector<void*> streams(buffers.size(), nullptr);
   ASSERT_TRUE(prepared->enqueue(streams, executor::Submission::Graph).ok());
@@ -697,7 +700,7 @@ TEST_F(CudaBackend, BagsThatARunMetAreNamedWhateverCameAfter) {
                   ::testing::HasSubstr("rank 1, table 3, sample 63: the offsets do not ascend from 0")));
 }
 
-// More blocks than one kernel takes, all the ranks there are, and thread blocks that do and do not come in pairs.
+// The cut has more blocks than one kernel takes, and the number of thread blocks is odd or even.
 TEST_F(CudaBackend, APersistentKernelCarriesAnyNumberOfBlocksOfAnyLength) {
   for_each_world([](Communicator& communicator, int ranks) {
     for (const OpKind kind : {OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter}) {
@@ -715,7 +718,7 @@ TEST_F(CudaBackend, APersistentKernelCarriesAnyNumberOfBlocksOfAnyLength) {
   });
 }
 
-// Tiles that stick out of C, of A and of a block; one and many; all the ranks there are.
+// Some tiles reach beyond C, A or their block; some shapes have one tile and some have many.
 TEST_F(CudaBackend, TilesOfEveryShapeAreSummed) {
   struct Shape {
     std::int64_t shard_rows, n, k;
@@ -731,7 +734,7 @@ TEST_F(CudaBackend, TilesOfEveryShapeAreSummed) {
                                .world_size = ranks};
         OpSpec to_all = scattered;
         to_all.kind = OpKind::MatmulAllReduce;
-        to_all.m += 65; // no multiple of the ranks
+        to_all.m += 65; // not divisible by the number of ranks
         for (const OpSpec& spec : {scattered, to_all}) {
           ResidentProblem problem(spec, 9, communicator);
           const std::int64_t rows = planner::traits_of(spec.kind).cut_axis_length(spec);
@@ -792,7 +795,7 @@ TEST_F(CudaBackend, NcclsWindowsAndCopyEnginesGiveTheDefinition) {
   EXPECT_THAT(refused.text(), ::testing::HasSubstr("rank 1 C is not aligned to 4096 bytes"));
 }
 
-// NCCL remembers buffers by address for some time after they are gone.
+// NCCL remembers buffers by their address for some time after they are freed, so stale entries must do no harm.
 TEST_F(CudaBackend, BuffersThatComeAndGoLeaveNoTraceInLaterPlans) {
   auto communicator = open();
   for (int round = 0; round < 12; ++round) {
@@ -807,11 +810,11 @@ TEST_F(CudaBackend, BuffersThatComeAndGoLeaveNoTraceInLaterPlans) {
   }
 }
 
-/// What a run that takes longer says, and the next.
+/// Expects that a run which outlasts its deadline names a rank, and that the next run is refused because of it.
 void expect_deadline_error(const planner::Variant& variant) {
   SCOPED_TRACE(variant.text());
   CommunicatorOptions options;
-  options.deadline = std::chrono::milliseconds{1}; // the matmuls below take tens
+  options.deadline = std::chrono::milliseconds{1}; // the matmuls below take tens of ms
   const std::int64_t m = are_gpus_simulated() ? 512 : 8192;
   auto communicator = cuda_backend().open(options).value();
   const OpSpec spec{.kind = OpKind::MatmulAllReduce, .m = m, .n = 2 * m, .k = m, .dtype = DType::F32, .world_size = 2};

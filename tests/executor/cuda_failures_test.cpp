@@ -1,4 +1,4 @@
-// What a communicator survives, and how it ends when it does not.
+// Tests which failures a communicator survives, and how it ends after the others.
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ TEST_F(CudaFailures, WhatADeviceRefusesWhilePreparingEndsNoOtherPlan) {
   for (const OpKind kind : {OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul}) {
     const OpSpec op = op_of(kind);
     for (const planner::Variant& variant : tried_variants(op)) {
-      if (variant.name.starts_with("nccl")) continue; // whose ranks wait for one another while they prepare
+      if (variant.name.starts_with("nccl")) continue; // its ranks wait for one another while preparing
       for (const char* call :
            {"ncclMemAlloc", "cublasLtMatmulAlgoGetHeuristic", "cudaEventCreateWithFlags", "cudaStreamBeginCapture",
             "cudaEventRecordWithFlags", "cudaLaunchKernelExC", "cudaGraphInstantiate"}) {
@@ -85,7 +85,7 @@ TEST_F(CudaFailures, WhatADeviceRefusesWhilePreparingEndsNoOtherPlan) {
           fail(call, 1, calls_before, cudaErrorMemoryAllocation);
           const auto refused =
               executor::prepare(cuda_plan(op, halves(op), variant), resident.buffers(), *communicator_);
-          fail(call, 1, 1 << 30, cudaErrorMemoryAllocation); // not asked for so often
+          fail(call, 1, 1 << 30, cudaErrorMemoryAllocation); // clears the fault
           if (!refused.ok()) {
             EXPECT_EQ(refused.error().code, ErrorCode::Unsupported) << refused.error().text();
             EXPECT_THAT(refused.error().text(), HasSubstr("rank 1"));
@@ -141,7 +141,7 @@ TEST_F(CudaFailures, MatricesThatPeersMayNotReachAreRefusedWhereTheyDo) {
       executor::prepare(cuda_plan(op, halves(op), {"direct", {{"ctas", "8"}}}), buffers, *communicator_);
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().text(), HasSubstr("rank 1 A is memory that device 0 may not reach"));
-  // which copies it itself
+  // NCCL copies such memory itself.
   EXPECT_TRUE(executor::prepare(cuda_plan(op, halves(op), {"nccl", {}}), buffers, *communicator_).ok());
   ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
   EXPECT_EQ(cudaFree(pooled), cudaSuccess);
@@ -174,7 +174,8 @@ TEST_F(CudaFailures, PlansAreMadeAndGoWhileOthersRunOrAreToldSo) {
   expect_right(*prepared, resident, op);
 }
 
-// A program may end with its graphs.
+// A program may end while its own graphs still hold NCCL's operations. Closing the communicator then warns instead of
+// waiting for ever.
 TEST_F(CudaFailures, AGraphThatHoldsNcclDoesNotHoldUpClosing) {
   open(std::chrono::seconds{2});
   const OpSpec op = op_of(OpKind::MatmulReduceScatter);

@@ -12,7 +12,7 @@
 
 namespace mc2::testing {
 
-/// A plan for these GPUs that nobody predicted.
+/// A plan for this machine's GPUs, without predictions.
 inline planner::Plan cuda_plan(const planner::OpSpec& op, const planner::Cut& cut, const planner::Variant& variant) {
   planner::Plan made;
   made.op = op;
@@ -24,8 +24,8 @@ inline planner::Plan cuda_plan(const planner::OpSpec& op, const planner::Cut& cu
   return made;
 }
 
-/// All; of simulated GPUs' those that differ there, where neither thread blocks nor the library's tiles mean
-/// anything.
+/// All variants of the cuda backend. For simulated GPUs, which know neither thread blocks nor SMs nor the library's
+/// tiles, only one of each group of variants that differ in nothing else.
 inline std::vector<planner::Variant> tried_variants(const planner::OpSpec& op,
                                                     const executor::CommunicatorOptions& options = {}) {
   auto variants = executor::cuda::cuda_backend().variants(op, options);

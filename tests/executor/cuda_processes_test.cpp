@@ -1,5 +1,5 @@
-// One process per GPU: the same plans as with one thread per GPU. The process that runs the tests never opens a device,
-// so that it can fork those that do.
+// Runs plans with one process per GPU. The process that runs the tests never opens a device, so that it can fork the
+// processes that do.
 
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
@@ -53,8 +53,8 @@ executor::CommunicatorOptions options(int rank, const char* name) {
   return chosen;
 }
 
-/// As if each rank were on a host of its own: they meet by TCP, and reach nothing of one another but by NCCL. Devices
-/// are in another order than ranks.
+/// Options of a rank that pretends to be on a host of its own: ranks meet by TCP and reach one another's memory only
+/// through NCCL. Devices are numbered in the opposite order of the ranks.
 executor::CommunicatorOptions options_of_hosts(int rank, const char* name, int port) {
   executor::CommunicatorOptions chosen = options(rank, name);
   chosen.process->address = "127.0.0.1:" + std::to_string(port);
@@ -63,12 +63,12 @@ executor::CommunicatorOptions options_of_hosts(int rank, const char* name, int p
   return chosen;
 }
 
-/// For what the tests themselves tell one another.
+/// A group over which the test's own processes exchange results.
 std::unique_ptr<ProcessGroup> result_group(int rank, const char* name) {
   return executor::open_process_group({rank, key(name)}, kRanks, std::chrono::seconds{60});
 }
 
-/// For the machine that it is to run on.
+/// cuda_plan() for the machine of this communicator.
 planner::Plan plan_on(const Communicator& communicator, const OpSpec& op, const Cut& cut,
                       const planner::Variant& variant) {
   planner::Plan plan = cuda_plan(op, cut, variant);
@@ -80,7 +80,7 @@ OpSpec op_of(OpKind kind, std::int64_t m = 1024) {
   return {.kind = kind, .m = m, .n = 512, .k = 256, .dtype = DType::Bf16, .world_size = kRanks};
 }
 
-/// Of problems that are run in every way.
+/// The rows of problems that run in every way; fewer on simulated GPUs.
 std::int64_t many_times_m() { return are_gpus_simulated() ? 520 : 1024; }
 
 /// One rank's part of a problem, in memory of its device that this program allocated.
@@ -106,7 +106,7 @@ class RankProblem {
       std::ranges::copy(transposed(own.b.subspan(first, expert_bytes), op.k, op.n), std::back_inserter(all));
     upload(1, all);
   }
-  /// Every matrix that peers do not reach, somewhere else and with what it held.
+  /// Moves every matrix that peers do not reach to other memory, with its contents.
   void move(const executor::PeerReach& reach) {
     for (std::size_t i = 0; i < places_.size(); ++i) {
       const std::size_t size = matrices_of(host_.buffers()[rank_])[i].size();
@@ -114,7 +114,7 @@ class RankProblem {
       void* memory = nullptr;
       if (cudaMalloc(&memory, size) != cudaSuccess) std::abort();
       if (cudaMemcpy(memory, places_[i], size, cudaMemcpyDeviceToDevice) != cudaSuccess) std::abort();
-      if (cudaMemset(places_[i], 0xFF, size) != cudaSuccess) std::abort(); // who still reads or writes here is found
+      if (cudaMemset(places_[i], 0xFF, size) != cudaSuccess) std::abort(); // shows who still uses it
       memory_.push_back(memory);
       places_[i] = static_cast<std::byte*>(memory);
     }
@@ -143,8 +143,8 @@ class RankProblem {
     for (const std::size_t result : kResults) upload(result, matrices_of(host_.buffers()[rank_])[result]);
   }
 
-  /// Every rank's C is compared with the oracle by rank 0. Order: collective. The same on all ranks; empty when it is
-  /// right.
+  /// Rank 0 compares the results of all ranks with the oracle. Order: collective. @return the error, the same on all
+  /// ranks; empty when all are right
   [[nodiscard]] std::string fault(ProcessGroup& group, const OpSpec& op, const Cut& cut) const {
     std::string own;
     cudaError_t copied = cudaSuccess;
@@ -174,7 +174,7 @@ class RankProblem {
       }
     }
     const auto right = executor::verify_result(op, host_.buffers(), cut, 1);
-    for (const RankBuffers& rank : host_.buffers()) { // the poison of the next run
+    for (const RankBuffers& rank : host_.buffers()) { // poison for the next run
       std::ranges::fill(rank.c, std::byte{0xFF});
       std::ranges::fill(rank.gathered_a, std::byte{0xFF});
       std::ranges::fill(rank.normed, std::byte{0xFF});
@@ -182,10 +182,10 @@ class RankProblem {
     return right ? Result<void>{} : right.error();
   }
 
-  static constexpr std::size_t kOffset = 4096; ///< as in a caller's arena: not where its memory starts
+  static constexpr std::size_t kOffset = 4096; ///< matrices start inside an allocation, as in a caller's arena
 
   using Matrices = std::array<std::span<const std::byte>, 8>;
-  static constexpr std::size_t kResults[] = {2, 3, 7}; ///< of them
+  static constexpr std::size_t kResults[] = {2, 3, 7}; ///< C, gathered A, normed C
 
   static Matrices matrices_of(const RankBuffers& of) {
     return {of.a, of.b, of.c, of.gathered_a, of.bias, of.residual, of.norm_weight, of.normed};
@@ -202,7 +202,8 @@ class RankProblem {
   std::vector<std::byte*> places_;
 };
 
-/// What the caller captures is a run whenever the caller's graph is launched.
+/// Captures an enqueued plan in the caller's graph and launches the graph twice. @return the fault; empty when both
+/// results are right
 std::string fault_in_a_graph(Prepared& prepared, RankProblem& problem, ProcessGroup& group, const OpSpec& op,
                              const Cut& cut, cudaStream_t stream) {
   void* const streams[] = {stream};
@@ -222,7 +223,8 @@ std::string fault_in_a_graph(Prepared& prepared, RankProblem& problem, ProcessGr
   return cudaGraphDestroy(graph) == cudaSuccess ? "" : "the graph stays";
 }
 
-/// Runs on the caller's stream, both ways, and by run().
+/// Runs the plan by run() and by enqueue(): before and after a rebind, eagerly and as a graph, on the default stream,
+/// on the caller's stream and inside the caller's graph. @return the first fault; empty when all results are right
 std::string fault_of_every_way(Prepared& prepared, RankProblem& problem, ProcessGroup& group, const OpSpec& op,
                                const Cut& cut) {
   (void)prepared.run(RunMode::Fused);
@@ -230,7 +232,7 @@ std::string fault_of_every_way(Prepared& prepared, RankProblem& problem, Process
   problem.move(prepared.peer_reach());
   const RankBuffers moved[] = {problem.buffers()};
   if (auto bound = prepared.rebind(moved); !bound) return bound.error().text();
-  // Launched one by one twice, captured the third time.
+  // The first two submissions as a graph are launched block by block; the third is captured.
   for (const Submission submission :
        {Submission::Graph, Submission::Eager, Submission::Graph, Submission::Graph, Submission::Graph}) {
     problem.poison();
@@ -290,7 +292,7 @@ TEST_F(CudaProcesses, EveryVariantIsRight) {
                               auto communicator = cuda_backend().open(options(rank, "variants")).value();
                               for (const auto& traits : planner::op_registry()) {
                                 if (traits.work != planner::Work::Matmul)
-                                  continue; // bags are those of cuda_backend_test
+                                  continue; // cuda_backend_test has the other kinds
                                 OpSpec op = op_of(traits.kind, many_times_m());
                                 const std::int64_t rows = traits.cut_axis_length(op);
                                 RankProblem problem(op, rank);
@@ -354,7 +356,7 @@ TEST_F(CudaProcesses, HostsWithUnequallyManyRanksAreRefusedOnAll) {
   EXPECT_THAT(run_processes(kRanks, rank_main), Each(0));
 }
 
-// As mpirun --map-by node numbers them: ranks that are not placed host by host.
+// `mpirun --map-by node` numbers ranks in turn over the hosts, so ranks placed host by host may get the same device.
 TEST_F(CudaProcesses, RanksOfOnePlaceOnTheirHostAreRefusedOnAll) {
   const int port = free_port();
   const auto rank_main = [port](int rank) {
@@ -572,7 +574,7 @@ TEST_F(CudaProcesses, ARankThatIsKilledEndsTheOthersRunsWithItsName) {
               ElementsAre(0, kKilled));
 }
 
-// Who only enqueues waits for nothing that would tell.
+// A rank that only enqueues never waits, so it must be told of another rank's failure at its next call.
 TEST_F(CudaProcesses, WhatIsEnqueuedAfterAnotherRanksFailureIsRefused) {
   EXPECT_THAT(
       run_processes(
@@ -580,7 +582,8 @@ TEST_F(CudaProcesses, WhatIsEnqueuedAfterAnotherRanksFailureIsRefused) {
           [](int rank) {
             const auto group = result_group(rank, "failures");
             auto own = options(rank, "enqueue");
-            if (rank == 1) own.deadline = std::chrono::seconds{8}; // for a run to which rank 0 does not come
+            if (rank == 1)
+              own.deadline = std::chrono::seconds{8}; // rank 1's run fails then, as rank 0 does not take part
             auto communicator = cuda_backend().open(own).value();
             const OpSpec op = op_of(OpKind::MatmulAllReduce);
             RankProblem problem(op, rank);

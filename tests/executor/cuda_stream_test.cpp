@@ -1,4 +1,5 @@
-// The caller's streams: what is enqueued on them before a plan is there for it, and what follows finds its results.
+// Tests plans on the caller's streams: a run sees the effects of work that was enqueued before it, and work that is
+// enqueued after it sees its results.
 
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
@@ -34,7 +35,7 @@ using planner::OpSpec;
 
 constexpr int kRanks = 2;
 
-/// A stream of the caller's on each device.
+/// One stream of the caller's on each device.
 class Streams {
  public:
   Streams() {
@@ -117,7 +118,8 @@ TEST_F(CudaStream, KeepsTheOrderOfWhatIsEnqueuedBeforeAndAfterAPlan) {
   }
 }
 
-// As a router's kernels write them, with nobody waiting in between, in two places by turns.
+// The counts are copied on the stream, as a router's kernels write them, without waiting between runs. Runs use two
+// sets of buffers in turn.
 TEST_F(CudaStream, CountsOnTheDevicesMayDifferInEveryRun) {
   std::mt19937 random(5);
   for (const OpKind kind : {OpKind::AllToAllMatmul, OpKind::MatmulAllToAll}) {
@@ -178,7 +180,7 @@ TEST_F(CudaStream, CountsOnTheDevicesMayDifferInEveryRun) {
       const auto right = executor::verify_result(op, problem.buffers(), cut, 1);
       EXPECT_TRUE(right.ok()) << right.error().text();
     }
-    // One that is illegal is told by the next call.
+    // The call after a run with an illegal count reports it.
     const std::vector<std::int64_t> illegal(none.size(), -5);
     ASSERT_EQ(cudaMemcpy(const_cast<std::byte*>(places[0][1].device_send_counts.data()), illegal.data(),
                          illegal.size() * sizeof illegal[0], cudaMemcpyDefault),
@@ -194,7 +196,7 @@ TEST_F(CudaStream, CountsOnTheDevicesMayDifferInEveryRun) {
   }
 }
 
-// More than one kernel carries.
+// 70 blocks are more than one kernel carries.
 TEST_F(CudaStream, TakesPlansOfManyBlocks) {
   constexpr std::int64_t kBlocks = 70;
   const OpSpec op{.kind = OpKind::MatmulAllReduce,
@@ -210,7 +212,7 @@ TEST_F(CudaStream, TakesPlansOfManyBlocks) {
   }
 }
 
-// The plan's memory is the next plan's.
+// A plan must wait for its runs when it is destroyed, because the next plan reuses its memory.
 TEST_F(CudaStream, APlanThatGoesWaitsForItsRuns) {
   const std::int64_t m = are_gpus_simulated() ? 512 : 4096;
   const OpSpec op{
@@ -226,7 +228,7 @@ TEST_F(CudaStream, APlanThatGoesWaitsForItsRuns) {
     EXPECT_EQ(cudaStreamQuery(streams.of(rank)), cudaSuccess) << "rank " << rank;
 }
 
-// Ranks need not get to the two in the same order.
+// Ranks may start the caller's all-reduce and the plan in different orders; neither may block the other.
 TEST_F(CudaStream, RunsBesideTheCallersCollectives) {
   const std::size_t element_count = are_gpus_simulated() ? 16U << 10U : 16U << 20U;
   const std::int64_t m = are_gpus_simulated() ? 256 : 4096;
@@ -247,7 +249,7 @@ TEST_F(CudaStream, RunsBesideTheCallersCollectives) {
     ASSERT_EQ(cudaMalloc(&summed[static_cast<std::size_t>(rank)], element_count * sizeof(float)), cudaSuccess);
   }
   for (const planner::Variant& variant : tried_variants(op)) {
-    if (variant.name.starts_with("nccl")) continue; // several communicators of NCCL's need one order on all ranks
+    if (variant.name.starts_with("nccl")) continue; // communicators of NCCL need one order on all ranks
     SCOPED_TRACE(variant.text());
     resident.poison();
     auto prepared = executor::prepare(cuda_plan(op, cut, variant), resident.buffers(), *communicator_).value();

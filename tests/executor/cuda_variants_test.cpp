@@ -20,7 +20,7 @@ TEST(CudaVariants, TileByTileIsForHoppersShortTypesAndAlignedRows) {
   const GpuTraits hopper{.sm_count = 132, .compute_capability = 90};
   const auto is_proposed = [](const OpSpec& op, const GpuTraits& gpu) {
     const auto variants = cuda_variants(op, gpu);
-    return std::ranges::count(variants, "tile_store", &planner::Variant::name) == 2; // of both widths
+    return std::ranges::count(variants, "tile_store", &planner::Variant::name) == 2; // one per tile width
   };
   const auto refusal = [](const OpSpec& op, const GpuTraits& gpu) {
     const auto read = read_variant(op, {"tile_store", {{"slices", "4"}}}, gpu);

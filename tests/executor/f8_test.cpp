@@ -18,7 +18,7 @@ TEST(F8E4m3, EveryNumberSurvivesTheRoundTripAndHasItsValue) {
       continue;
     }
     EXPECT_EQ(to_f8e4m3(to_float(value)).bits, bits);
-    // (1 + f / 8) 2^(e - 7), and f 2^-9 below the normal range.
+    // The value is (1 + f / 8) 2^(e - 7), and f 2^-9 below the normal range.
     const double magnitude =
         exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8.0 + fraction, static_cast<int>(exponent) - 10);
     EXPECT_EQ(to_float(value), (bits & 0x80U) != 0 ? -magnitude : magnitude);
@@ -26,13 +26,13 @@ TEST(F8E4m3, EveryNumberSurvivesTheRoundTripAndHasItsValue) {
 }
 
 TEST(F8E4m3, RoundsToNearestEvenAndKeepsToItsLargest) {
-  EXPECT_EQ(to_float(to_f8e4m3(1.0625F)), 1.0F); // tie, to even
+  EXPECT_EQ(to_float(to_f8e4m3(1.0625F)), 1.0F); // a tie goes to even
   EXPECT_EQ(to_float(to_f8e4m3(1.1875F)), 1.25F);
   EXPECT_EQ(to_float(to_f8e4m3(-1.07F)), -1.125F);
   EXPECT_EQ(to_float(to_f8e4m3(1.9999F)), 2.0F); // carries into the exponent
   EXPECT_EQ(to_float(to_f8e4m3(449.0F)), 448.0F);
   EXPECT_EQ(to_float(to_f8e4m3(-std::numeric_limits<float>::infinity())), -448.0F);
-  EXPECT_EQ(to_float(to_f8e4m3(0x1p-10F)), 0.0F); // tie, to even
+  EXPECT_EQ(to_float(to_f8e4m3(0x1p-10F)), 0.0F); // a tie goes to even
   EXPECT_EQ(to_float(to_f8e4m3(0x1.8p-10F)), 0x1p-9F);
   EXPECT_EQ(to_float(to_f8e4m3(0x1.fp-7F)), 0x1p-6F); // rounds up into the normal range
 }

@@ -10,7 +10,7 @@
 namespace mc2::executor::lanes::gemm_test {
 namespace {
 
-/// Multiplies by each shape's columns and compares with `expected`, [m, n].
+/// Multiplies the rows and columns of each shape and compares the product with `expected`, [m, n].
 void expect_products(const planner::OpSpec& op, Gemm& gemm, std::span<const std::byte> a,
                      std::span<const GemmShape> shapes, std::span<const double> expected) {
   for (const GemmShape& shape : shapes) {
@@ -88,7 +88,8 @@ TEST(Gemm, MultipliesColumnsOfBEachPackedOnce) {
   expect_products(op, gemm, rank.a, shapes, expected);
 }
 
-// As on CPUs with AMX: rows of 126 and 2002 bytes, and NaN in the row behind the last.
+// CPUs with AMX multiply whole tiles. Rows of 126 and 2002 bytes do not fill their last tile; the NaN after the last
+// row shows whether a tile reads beyond the matrix.
 TEST(Gemm, FillsWholeTilesWithZerosAndReadsNoOtherRow) {
   if (!gemm_isa_has_bf16()) GTEST_SKIP() << "this CPU multiplies no bf16";
   for (const std::int64_t k : {63, 1001}) {

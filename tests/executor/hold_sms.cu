@@ -3,7 +3,7 @@
 namespace mc2::testing {
 namespace {
 
-constexpr int kWholeSmBytes = 200 << 10; ///< of shared memory: nothing large fits beside it
+constexpr int kWholeSmBytes = 200 << 10; ///< shared memory; no other large kernel fits on the SM
 
 __global__ void hold(const volatile unsigned* release) {
   const auto now = [] {

@@ -68,7 +68,8 @@ TEST(HostBackend, RefusesHalfPrecisionAndTooManyRanks) {
 }
 
 TEST(HostBackend, VirtualComputeFollowsItsModelHoweverLateTheLaneWakesUp) {
-  // 2 * rows * 500 * 1000 flop at 100 Gflop/s = 10 us a row, plus 50 us a block: 30 rows 350 us, 20 rows 250 us.
+  // 2 * 500 * 1000 flop per row at 100 Gflop/s take 10 us, and a block takes 50 us more: 30 rows take 350 us, 20 rows
+  // 250 us.
   const OpSpec op = spec(70, 500, 1000, 2);
   auto communicator = host_backend().open(host_options(2, "1Gbit,100us", "100Gflops,50us")).value();
   const RandomProblem problem(op, 1);
@@ -85,7 +86,8 @@ TEST(HostBackend, VirtualComputeFollowsItsModelHoweverLateTheLaneWakesUp) {
 }
 
 TEST(HostBackend, EmulatedTransfersStartWhenDataAndLinkAreBothFree) {
-  // One peer's rows of 500 f32 at 1 Gbit/s: 16 us a row, plus 100 us a block: 30 rows 580 us, 20 rows 420 us.
+  // A row of 500 f32 from the one peer takes 16 us at 1 Gbit/s, and a block takes 100 us more: 30 rows take 580 us, 20
+  // rows 420 us.
   const OpSpec op = spec(70, 500, 1000, 2);
   auto communicator = host_backend().open(host_options(2, "1Gbit,100us", "100Gflops,50us")).value();
   const RandomProblem problem(op, 1);
@@ -98,7 +100,7 @@ TEST(HostBackend, EmulatedTransfersStartWhenDataAndLinkAreBothFree) {
     std::chrono::nanoseconds free_at{0};
     for (std::size_t i = 0; i < 3; ++i) {
       EXPECT_EQ(rank.communication[i].start, std::max<std::chrono::nanoseconds>(ready[i], free_at));
-      // At least: on a busy machine the reduction itself may take longer than the link.
+      // The time is a lower bound: on a busy machine the reduction may take longer than the link.
       EXPECT_GE(rank.communication[i].end, rank.communication[i].start + transfer[i]);
       free_at = rank.communication[i].end;
     }
@@ -109,19 +111,20 @@ TEST(HostBackend, EmulatedTransfersStartWhenDataAndLinkAreBothFree) {
 }
 
 TEST(HostBackend, EmulatedLinkCarriesOneBlockPerPeer) {
-  // 3 ranks: 2 peers' blocks of 10 * 100 * 4 bytes at 100 Mbit/s: 2 * 320 us.
+  // A rank of 3 gets blocks of 10 * 100 * 4 bytes from 2 peers at 100 Mbit/s: 2 * 320 us.
   const OpSpec op = spec(10, 100, 1, 3);
   auto options = host_options(2, "100Mbit", "1Gflops");
   options.world_size = 3;
   auto communicator = host_backend().open(options).value();
   const RandomProblem problem(op, 1);
-  const auto prepared = prepare(op, {{100}}, problem, *communicator); // 10 rows are cut along n
+  const auto prepared = prepare(op, {{100}}, problem, *communicator); // with only 10 rows the cut axis is n
   const auto& record = prepared->run(RunMode::CommunicationOnly);
   EXPECT_GE(record.ranks[2].communication[0].end, std::chrono::microseconds(640));
 }
 
 TEST(HostBackend, EmulatedLinkCarriesOnlyTheRanksOwnShardOfASum) {
-  // 2 ranks, 40 rows of product: each gets the peer's 20 rows of 100 f32 at 100 Mbit/s: 20 * 400 * 8 / 100 = 640 us.
+  // The product has 40 rows on 2 ranks. Each rank gets 20 rows of 100 f32 from its peer at 100 Mbit/s: 20 * 400 * 8 /
+  // 100 = 640 us.
   OpSpec op = spec(40, 100, 1, 2);
   op.kind = planner::OpKind::MatmulReduceScatter;
   auto communicator = host_backend().open(host_options(2, "100Mbit", "1Gflops")).value();
@@ -132,8 +135,9 @@ TEST(HostBackend, EmulatedLinkCarriesOnlyTheRanksOwnShardOfASum) {
 }
 
 TEST(HostBackend, VirtualComputeOfGatheredRowsWaitsForThemAfterTheOwnShard) {
-  // 3 ranks, 30 rows of A each, 500 x 1000 at 100 Gflop/s: 10 us a row, plus 50 us a block. Own shard: 350 us. A block
-  // of 20 rows multiplies 2 * 20 rows: 450 us. Its 2 pieces of 20 * 1000 * 4 bytes at 1 Gbit/s take 1280 us.
+  // Each of 3 ranks has 30 rows of A. A row times 500 x 1000 takes 10 us at 100 Gflop/s, and a block takes 50 us more:
+  // the own shard takes 350 us. A block of 20 rows multiplies 2 * 20 rows in 450 us, and gathers 2 pieces of 20 * 1000
+  // * 4 bytes in 1280 us at 1 Gbit/s.
   OpSpec op = spec(90, 500, 1000, 3);
   op.kind = planner::OpKind::AllGatherMatmul;
   auto options = host_options(2, "1Gbit", "100Gflops,50us");
@@ -217,8 +221,9 @@ TEST(HostBackend, AChoiceThatBecomesIllegalFailsTheRunNamingIt) {
 }
 
 TEST(HostBackend, RanksThatAllStartAtRankZeroWaitForItsLink) {
-  // 4 ranks, pieces of 10 * 100 * 4 bytes at 1 Mbit/s: 32 ms each, far longer than lanes wake up late. Staggered 3 of
-  // them; else the last rank waits for 3 + 2 + 1 (pull_schedule_test).
+  // 4 ranks exchange pieces of 10 * 100 * 4 bytes, which take 32 ms each at 1 Mbit/s, far longer than any delay in
+  // waking a lane. In staggered order a rank takes 3 pieces' time; in the order of ranks the last rank takes 3 + 2 + 1
+  // (pull_schedule_test).
   OpSpec op = spec(40, 100, 1, 4);
   op.kind = planner::OpKind::MatmulAllToAll;
   auto options = host_options(2, "1Mbit", "1Gflops");

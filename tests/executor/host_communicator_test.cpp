@@ -45,7 +45,7 @@ planner::OpSpec small_op() {
           .world_size = 3};
 }
 
-/// A communicator of three ranks with four blocks to run, whose stages call `hook` first.
+/// A communicator of three ranks with a prepared plan of four blocks. Each stage calls `hook` before it starts.
 struct Rig {
   Rig(const Way& way, StageHook hook, std::chrono::milliseconds deadline = std::chrono::seconds{60})
       : variant(planner::parse_variant(way.variant)), problem(small_op(), 1) {
@@ -105,7 +105,7 @@ TEST(HostCommunicator, AbortedCommunicatorRefusesEveryLaterRun) {
 
 TEST(HostCommunicator, LaneThatHangsIsReportedWithItsRankWhenTheDeadlinePasses) {
   for (const Way& way : kWays) {
-    // Rank 1 sleeps well beyond the deadline before its second block, then finds itself aborted.
+    // Rank 1 sleeps well beyond the deadline before its second block; when it wakes, the run is aborted.
     const auto hang = [](int rank, Lane lane, std::size_t stage) {
       if (rank == 1 && lane == Lane::Compute && stage == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     };
@@ -118,7 +118,7 @@ TEST(HostCommunicator, LaneThatHangsIsReportedWithItsRankWhenTheDeadlinePasses) 
 
 TEST(HostCommunicator, LaneThatHangsInsideACollectiveIsReportedByThoseWhoWaitForIt) {
   for (const Way& way : kWays) {
-    if (std::string(way.variant) == "direct") continue; // reads what is there: nobody waits for rank 1's lane
+    if (std::string(way.variant) == "direct") continue; // nobody waits for rank 1's lane here
     const auto hang = [](int rank, Lane lane, std::size_t stage) {
       if (rank == 1 && lane == Lane::Communication && stage == 1)
         std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -131,7 +131,7 @@ TEST(HostCommunicator, LaneThatHangsInsideACollectiveIsReportedByThoseWhoWaitFor
 }
 
 TEST(HostCommunicator, ModelledTimesBeyondTheDeadlineEndTheRun) {
-  auto options = testing::host_options(3, "1kbit"); // 16 rows of 16 f32 from 2 peers: 16 s a block
+  auto options = testing::host_options(3, "1kbit"); // 2 peers' 16 rows of 16 f32 take 16 s
   options.deadline = std::chrono::milliseconds{20};
   RandomProblem problem(small_op(), 1);
   auto communicator = open_host(options, {}).value();
@@ -140,7 +140,7 @@ TEST(HostCommunicator, ModelledTimesBeyondTheDeadlineEndTheRun) {
 }
 
 TEST(HostCommunicator, SlowPacedSocketsEndAtTheDeadline) {
-  // 2 MB per peer at 1 kbit/s: the sockets' buffers fill up and nothing moves.
+  // With 2 MB per peer at 1 kbit/s the sockets' buffers fill up, and nothing moves.
   const planner::OpSpec op{.kind = planner::OpKind::MatmulAllReduce,
                            .m = 1024,
                            .n = 2048,
@@ -194,10 +194,11 @@ TEST(HostCommunicator, RefusesASecondThreadWhileARunIsUnderWay) {
   EXPECT_THAT(second, HasSubstr("another thread runs on this communicator"));
   EXPECT_EQ(rig.last_code, EBUSY);
   seen = nullptr;
-  EXPECT_EQ(rig.run_failure(), ""); // the first was not disturbed
+  EXPECT_EQ(rig.run_failure(), ""); // the first thread's run was not disturbed
 }
 
-/// Runs and takes down what the parent opened, as a child process; 0 if that was refused by name and ended.
+/// In a child process: runs the parent's plan, which must be refused, and destroys the plan and the communicator, which
+/// must not hang. @return 0 if the run was refused with the expected message
 int try_as_child(Rig& rig) {
   const bool is_refused = rig.run_failure().find("opened by the parent process") != std::string::npos;
   rig.prepared.reset();
@@ -213,7 +214,7 @@ TEST(HostCommunicator, RefusesToRunInAChildProcessWhichMayEndAllTheSame) {
     int status = -1;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0) << way.link << " " << way.variant;
-    EXPECT_EQ(rig.run_failure(), "") << way.link << " " << way.variant; // the parent goes on
+    EXPECT_EQ(rig.run_failure(), "") << way.link << " " << way.variant; // the parent can still run
   }
 }
 

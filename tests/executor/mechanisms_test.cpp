@@ -33,7 +33,7 @@ std::unique_ptr<Communicator> open(int world_size) {
   return host_backend().open(testing::host_options(world_size)).value();
 }
 
-/// Settings that are no defaults, beside the defaults.
+/// The variants that the backend proposes, and some with settings other than the defaults.
 std::vector<Variant> variants_of(const OpSpec& op) {
   auto variants = host_variants(op, {});
   if (op.kind == OpKind::MatmulAllReduce) variants.push_back({"two_shot", {{"order", "rank"}}});
@@ -49,7 +49,8 @@ void expect_right(const OpSpec& op, const RandomProblem& problem, const Cut& cut
   EXPECT_TRUE(found.ok()) << found.error().text();
 }
 
-/// Fused, serial, and the lanes one after the other, with independent lanes in between; every run on new numbers.
+/// Checks the result of fused and serial runs, and of the lanes run alone one after the other. Independent runs come in
+/// between. Every checked run has new numbers.
 void run_every_mode(const OpSpec& op, const Cut& cut, const Variant& variant, Communicator& communicator) {
   SCOPED_TRACE(op.text() + " as " + cut.text() + " with " + variant.text());
   RandomProblem problem(op, 3);
@@ -74,8 +75,8 @@ void run_every_mode(const OpSpec& op, const Cut& cut, const Variant& variant, Co
 }
 
 TEST(Mechanisms, AreRightInEveryModeForBlocksOfManySlices) {
-  // Of 480 x 420 elements a rank's block is 100800 elements or more in kinds without shards: 2 windows of two_shot at
-  // 2 ranks, 7 slices of the ring and of push, 25 chunks of low_latency. The last of each is a short one.
+  // In kinds without shards each of the two blocks has 100800 elements: 2 windows of two_shot at 2 ranks, 7 slices of
+  // the ring and of push, 25 chunks of low_latency. The last window, slice and chunk are shorter than the others.
   for (const int world_size : {2, 3, 4}) {
     auto communicator = open(world_size);
     for (const auto& traits : planner::op_registry()) {
@@ -107,7 +108,7 @@ TEST(Mechanisms, OfOneCommunicatorDoNotDisturbEachOther) {
 }
 
 TEST(Mechanisms, ManyShortRunsWrapTheirBuffers) {
-  // 300 runs of 4 blocks: far more slices than any buffer has slots.
+  // 300 runs of 4 blocks use far more slices than any buffer has slots.
   auto communicator = open(2);
   const OpSpec op = op_of(OpKind::MatmulAllReduce, 68, 3, 2);
   const Cut cut{{2, 2, 2, 62}};
@@ -131,7 +132,7 @@ TEST(Mechanisms, SumShortTypesInF32) {
   for (const Variant& variant : variants_of(op)) run_every_mode(op, {{31, 35}}, variant, *communicator);
 }
 
-/// When rank 0's matmul of the only block started, and when the block's last piece came, on a link that takes
+/// The times when rank 0's matmul of the only block starts, and when the block's last piece arrives. The link takes
 /// 80 x 24 x 4 bytes x 8 / 3 Mbit/s = 20.5 ms for each of 3 pieces.
 std::pair<std::chrono::nanoseconds, std::chrono::nanoseconds> start_and_delivery(const Variant& variant) {
   const auto communicator = host_backend().open(testing::host_options(4, "3Mbit", "1Gflops")).value();
@@ -145,7 +146,7 @@ std::pair<std::chrono::nanoseconds, std::chrono::nanoseconds> start_and_delivery
 TEST(Mechanisms, MatmulStartsOnAPieceWhenItHasCome) {
   const auto [whole_start, whole_delivery] = start_and_delivery({"direct", {}});
   EXPECT_GE(whole_start, whole_delivery);
-  // The device starts when its data is ready, however late its thread wakes: 20 ms against 61 ms.
+  // The virtual device starts when its data is ready, however late its thread wakes: after 20 ms rather than 61 ms.
   const auto [sliced_start, sliced_delivery] = start_and_delivery({"direct", {{"slices", "3"}}});
   EXPECT_LT(sliced_start, sliced_delivery);
 }

@@ -6,8 +6,8 @@
 #include "support/leak_check.hpp"
 #include "support/operators.hpp"
 
-/// Rank 0 runs the tests and directs the other processes, as `mc2` does; started by `mpirun -np N`. Started alone,
-/// every test that needs ranks is skipped.
+/// `mpirun -np N` starts the program. Rank 0 runs the tests and directs the other processes, as `mc2` does. Without
+/// mpirun, every test that needs ranks is skipped.
 namespace mc2::testing {
 namespace {
 
@@ -46,7 +46,7 @@ TEST(MpiBackend, RefusesWhatItCannotRunNamingWhatWouldBeRight) {
   EXPECT_THAT(mpi_backend().open(options).error().text(), ::testing::HasSubstr("no virtual compute"));
 }
 
-/// As many ranks as there are processes.
+/// A communicator with as many ranks as there are processes.
 class MpiWorld : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -76,7 +76,7 @@ class MpiWorld : public ::testing::Test {
                       .world_size = options_.world_size});
   }
 
-  /// Cut along n.
+  /// An operator with so few rows that blocks are cut along n.
   [[nodiscard]] OpSpec few_rows() const {
     OpSpec spec = spec_of(OpKind::MatmulAllReduce);
     spec.m = 9;
@@ -84,14 +84,14 @@ class MpiWorld : public ::testing::Test {
     return spec;
   }
 
-  /// Every kind, and few rows.
+  /// One operator of every kind, and few_rows().
   [[nodiscard]] std::vector<OpSpec> plain_specs() const {
     std::vector<OpSpec> all{few_rows()};
     for (const auto& traits : planner::op_registry()) all.push_back(spec_of(traits.kind));
     return all;
   }
 
-  /// Of several nodes only those that look at them: one node has run the others.
+  /// The variants to test. With several (pretended) nodes only the hierarchical ones: a job on one node tests the rest.
   [[nodiscard]] static std::vector<planner::Variant> variants(const OpSpec& spec) {
     auto all = mpi_backend().variants(spec, {});
     const auto is_hierarchical = [](const planner::Variant& variant) { return variant.name == "hierarchical"; };
@@ -104,7 +104,7 @@ class MpiWorld : public ::testing::Test {
     return all;
   }
 
-  /// The result of a run against the oracle, after every C was poisoned.
+  /// Poisons every C, runs, and compares the result with the oracle.
   static void expect_right(const OpSpec& spec, const Cut& cut, RunMode mode, Prepared& prepared,
                            ResidentProblem& problem) {
     problem.poison();
@@ -125,7 +125,7 @@ TEST_F(MpiWorld, EveryVariantIsRightInEveryModeThatMakesAResult) {
     auto tried = variants(spec);
     for (auto& variant : variants(spec)) {
       if (variant.fields.empty()) continue;
-      variant.fields["sleep_us"] = "0"; // yields the core instead
+      variant.fields["sleep_us"] = "0"; // waiting ranks yield the core instead of sleeping
       tried.push_back(variant);
     }
     for (const planner::Variant& variant : tried) {
@@ -150,7 +150,7 @@ TEST_F(MpiWorld, EveryVariantHasEpiloguesInEveryType) {
     if (planner::traits_of(spec.kind).sums()) spec.epilogue.norm = planner::Norm::Rms;
     for (const DType dtype : {DType::F32, DType::Bf16, DType::I8}) {
       spec.dtype = dtype;
-      if (!mpi_backend().supports(spec)) continue; // a type that this CPU does not have
+      if (!mpi_backend().supports(spec)) continue; // the CPU lacks this type
       const Cut cut{{31, planner::traits_of(spec.kind).cut_axis_length(spec) - 31}};
       for (const planner::Variant& variant : variants(spec)) {
         SCOPED_TRACE(spec.text() + " with " + variant.text());
@@ -231,7 +231,7 @@ TEST_F(MpiWorld, RefusesBagsThatNameARowThatNoTableHas) {
   ResidentProblem problem(spec, 5, *communicator_);
   std::vector<RankBuffers> buffers(problem.buffers().begin(), problem.buffers().end());
   const auto indices = communicator_->allocate(1, buffers[1].bags.indices.size());
-  std::vector<std::int64_t> rows(indices->bytes().size() / sizeof(std::int64_t), 50); // of 50, 0 to 49
+  std::vector<std::int64_t> rows(indices->bytes().size() / sizeof(std::int64_t), 50); // legal: 0 to 49
   indices->upload(std::as_bytes(std::span(rows)));
   buffers[1].bags.indices = indices->bytes();
   const auto refused = executor::prepare(plan(spec, {{96}}, {"blocking", {}}), buffers, *communicator_);
@@ -253,7 +253,7 @@ TEST_F(MpiWorld, EveryVariantSumsShortTypesToTheSameBitsOnAllRanks) {
       ASSERT_TRUE(prepared.ok()) << prepared.error().text();
       prepared.value()->run(RunMode::Fused);
       problem.fetch_results();
-      // Also that the ranks of an all-reduce agree to the bit.
+      // verify_result() also checks that the ranks of an all-reduce agree to the bit.
       const auto right = executor::verify_result(spec, problem.host().buffers(), {{31, rows - 31}}, 1);
       EXPECT_TRUE(right.ok()) << right.error().text();
       ++run_count;
@@ -302,7 +302,8 @@ TEST_F(MpiWorld, RefusesSettingsThatAVariantDoesNotHave) {
   refuse({"direct", {{"sleep_us", "1"}}}, "has no setting");
 }
 
-// Pieces of 64 KiB and more go round the ring in 2, 3 or 4 slices; sizes that neither ranks nor slices divide.
+// Pieces of 64 KiB and more go round the ring in 2, 3 or 4 slices. The sizes are divisible neither by the ranks nor by
+// the slices.
 TEST_F(MpiWorld, LongPiecesGoRoundTheRingInSlices) {
   for (const OpKind kind : {OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter, OpKind::AllGatherMatmul}) {
     for (const DType dtype : {DType::F32, DType::Bf16}) {
@@ -342,7 +343,7 @@ TEST_F(MpiWorld, RanksOfOneNodeReadEachOthersMemory) {
   };
   EXPECT_EQ(names(OpKind::MatmulAllReduce).front(), "direct");
   EXPECT_EQ(names(OpKind::AllToAllMatmul).front(), "direct");
-  // Two steps save nothing on 2 ranks, and nothing where nothing is summed.
+  // two_shot saves nothing on 2 ranks, nor for kinds that sum nothing, so it is not proposed there.
   EXPECT_EQ(std::ranges::count(names(OpKind::MatmulAllReduce), "two_shot"), options_.world_size > 2 ? 1 : 0);
   EXPECT_EQ(std::ranges::count(names(OpKind::AllToAllMatmul), "two_shot"), 0);
 }
@@ -361,7 +362,7 @@ TEST_F(MpiWorld, ManyPlansInTurnKeepTheCountsOfBlocksApart) {
       problem.poison();
       auto& prepared = round % 2 == 0 ? first.value() : second.value();
       prepared->run(RunMode::Fused);
-      prepared->run(RunMode::CommunicationOnly); // sums the same products again
+      prepared->run(RunMode::CommunicationOnly); // must sum the same products again
       problem.fetch_results();
       const auto right = executor::verify_result(spec, problem.host().buffers(), many, round);
       EXPECT_TRUE(right.ok()) << right.error().text();

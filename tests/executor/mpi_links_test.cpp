@@ -11,7 +11,7 @@ namespace {
 using executor::mpi::Links;
 using ::testing::ElementsAre;
 
-/// Of nodes whose links take `us` but for some pairs.
+/// A pair of nodes whose link takes `us` per byte; all other links take 0.01 us per byte.
 struct Slow {
   int node, other;
   double us;
@@ -29,20 +29,20 @@ Links links(int count, const std::vector<Slow>& slow) {
 TEST(Links, OfTwoNodesOrAllAlikeAreToldOfNothing) {
   EXPECT_EQ(Links(2).text(), "");
   EXPECT_EQ(links(4, {}).text(), "");
-  EXPECT_EQ(links(3, {{0, 2, 0.019}}).text(), ""); // noise
+  EXPECT_EQ(links(3, {{0, 2, 0.019}}).text(), ""); // 1.9 x slower counts as noise
   EXPECT_THAT(links(3, {{0, 2, 0.019}}).ring(), ElementsAre(0, 1, 2));
 }
 
 TEST(Links, SlowPairsAreNamedWithThePowerOfTwoBelow) {
   EXPECT_EQ(links(3, {{0, 2, 0.02}}).text(), "0-2:2x");
   EXPECT_EQ(links(4, {{0, 2, 0.079}, {1, 3, 1.0}}).text(), "0-2:4x,1-3:64x");
-  EXPECT_EQ(links(3, {{1, 2, 1e300}}).slowness(2, 1), 1 << 29); // bounded
+  EXPECT_EQ(links(3, {{1, 2, 1e300}}).slowness(2, 1), 1 << 29); // slowness has an upper bound
 }
 
 TEST(Links, ARingPassesNoSlowLinkWhereItNeedNot) {
   EXPECT_THAT(links(4, {{0, 1, 0.1}}).ring(), ElementsAre(0, 2, 1, 3));
-  EXPECT_THAT(links(3, {{0, 1, 0.1}}).ring(), ElementsAre(0, 1, 2)); // it must
-  // A host that is slow to all is between any two; of its links the faster two are taken.
+  EXPECT_THAT(links(3, {{0, 1, 0.1}}).ring(), ElementsAre(0, 1, 2)); // a ring of 3 must use every link
+  // Node 2 is slow to every other node, so the ring must use two of its links: the faster two.
   const auto ring = links(5, {{2, 0, 0.1}, {2, 1, 0.1}, {2, 3, 0.4}, {2, 4, 0.4}}).ring();
   const auto at = std::ranges::find(ring, 2) - ring.begin();
   const int before = ring[static_cast<std::size_t>((at + 4) % 5)], after = ring[static_cast<std::size_t>((at + 1) % 5)];
@@ -53,7 +53,8 @@ TEST(Links, ARingPassesNoSlowLinkWhereItNeedNot) {
 TEST(Links, ManyNodesGoToANearOneNext) {
   std::vector<Slow> slow;
   for (int node = 0; node < 12; node += 2)
-    for (int other = 1; other < 12; other += 2) slow.push_back({node, other, 0.2}); // two racks
+    for (int other = 1; other < 12; other += 2)
+      slow.push_back({node, other, 0.2}); // even and odd nodes are in two racks
   const auto ring = links(12, slow).ring();
   const int changes =
       static_cast<int>(std::ranges::count_if(std::vector{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, [&](int at) {

@@ -16,12 +16,13 @@
 #include "support/operators.hpp"
 #include "support/oracle.hpp"
 
-/// As Open MPI 4.1.6 has it on hosts that are listed by other names than their own: every rank a node of its own.
+/// Replaces MPI's function: every rank seems to be on a node of its own. Open MPI 4.1.6 says so for hosts that its host
+/// list names differently than they name themselves.
 extern "C" int MPI_Comm_split_type(MPI_Comm /*comm*/, int /*type*/, int /*key*/, MPI_Info /*info*/, MPI_Comm* node) {
   return MPI_Comm_dup(MPI_COMM_SELF, node);
 }
 
-/// Every process runs every test, as a program that brings its own matrices does; started by `mpirun -np N`.
+/// `mpirun -np N` starts the program. Every process runs every test, as a program that brings its own matrices does.
 namespace mc2::testing {
 namespace {
 
@@ -63,7 +64,7 @@ class MpiProcesses : public ::testing::Test {
                       .world_size = options_.world_size});
   }
 
-  /// Every kind, also with all that its matmul may add, also in i8, and few rows.
+  /// One operator of every kind; kinds with a matmul also with the whole epilogue in f32 and i8; and few rows.
   [[nodiscard]] std::vector<OpSpec> specs() const {
     std::vector<OpSpec> all;
     for (const auto& traits : planner::op_registry()) {
@@ -103,12 +104,12 @@ class MpiProcesses : public ::testing::Test {
     EXPECT_THAT(refused.error().text(), ::testing::HasSubstr(text));
   }
 
-  /// This rank's C against the oracle on data that every process makes for itself.
+  /// Compares this rank's results with the oracle; every process makes all ranks' operands for itself.
   void expect_own_right(const OpSpec& spec, const RandomProblem& problem) const {
     const auto expected = naive_results(spec, problem.buffers())[static_cast<std::size_t>(rank_)];
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const double got = element(planner::product_type(spec), own_of(problem).c, static_cast<std::int64_t>(i));
-      ASSERT_LE(std::abs(got - expected[i]), allowed_error(spec)) << "element " << i; // false for NaN
+      ASSERT_LE(std::abs(got - expected[i]), allowed_error(spec)) << "element " << i; // also fails for NaN
     }
     EXPECT_LE(norm_error_ratio(spec, own_of(problem), expected, allowed_error(spec)), 1);
     const auto gathered = own_of(problem).gathered_a;
@@ -134,7 +135,7 @@ TEST_F(MpiProcesses, EachHoldsItsOwnRank) {
 
 TEST_F(MpiProcesses, EveryRankGetsItsPartOfTheDefinition) {
   for (const OpSpec& spec : specs()) {
-    if (!mpi_backend().supports(spec)) continue; // a type that this CPU does not have
+    if (!mpi_backend().supports(spec)) continue; // the CPU lacks this type
     const std::int64_t rows = planner::traits_of(spec.kind).cut_axis_length(spec);
     for (const planner::Variant& variant : mpi_backend().variants(spec, {})) {
       SCOPED_TRACE(spec.text() + " with " + variant.text());
@@ -188,7 +189,8 @@ TEST_F(MpiProcesses, EveryRankRecordsTheSameMakespan) {
   }
 }
 
-// What differs is on the last rank; every rank gets the error that names it, before any matrix is touched.
+// The last rank prepares something else than the others. Every rank gets an error that names this rank, before any
+// matrix is touched.
 TEST_F(MpiProcesses, RanksThatPrepareDifferentThingsAreRefusedOnAllNamingRankAndValue) {
   const bool is_odd_one = rank_ + 1 == options_.world_size;
   const std::string odd_rank = "rank " + std::to_string(options_.world_size - 1);
@@ -226,7 +228,7 @@ TEST_F(MpiProcesses, RanksThatPrepareDifferentThingsAreRefusedOnAllNamingRankAnd
   expect_own_right(common, problem);
 }
 
-// One rank's mistake is found before it comes to what all ranks do together; the others must not wait for it there.
+// Rank 1 finds its mistake before the collective steps of prepare(). The other ranks must not wait for it in those.
 TEST_F(MpiProcesses, OneRanksBadPlanIsRefusedOnAllNamingRankAndValue) {
   const OpSpec good = spec_of(OpKind::MatmulReduceScatter);
   const RandomProblem problem(good, 3);
@@ -239,11 +241,11 @@ TEST_F(MpiProcesses, OneRanksBadPlanIsRefusedOnAllNamingRankAndValue) {
   };
   OpSpec bad = good;
   bad.m = good.m + 1;
-  refuse(bad, {{40}}, "m: is " + std::to_string(bad.m)); // the ranks do not share the rows evenly
+  refuse(bad, {{40}}, "m: is " + std::to_string(bad.m)); // not divisible by the number of ranks
   bad.m = 0;
-  refuse(bad, {{40}}, "m: "); // no rows for anyone
+  refuse(bad, {{40}}, "m: "); // no rank has rows
   bad.m = options_.world_size - 1;
-  refuse(bad, {{1}}, "m: is " + std::to_string(bad.m)); // none for some
+  refuse(bad, {{1}}, "m: is " + std::to_string(bad.m)); // one rank has no rows
   refuse(good, {{17, 22}}, "39");                       // blocks that do not add up to the 40 rows
   refuse(good, {{40, 0}}, "blocks");
   bad = good;
@@ -296,7 +298,7 @@ TEST_F(MpiProcesses, OneRanksAliasingBuffersAreRefusedOnAllNamingThem) {
   refuse(own, "rank 1: buffers: rank 1 ");
 }
 
-// A value of the last rank that only the others can know to be wrong.
+// The last rank's counts contradict the other ranks', which the rank alone cannot notice.
 TEST_F(MpiProcesses, CountsOnWhichRanksDoNotAgreeAreRefusedOnAllNamingRankAndValue) {
   const OpSpec spec = spec_of(OpKind::AllToAllMatmul);
   const int last = options_.world_size - 1;
@@ -311,7 +313,7 @@ TEST_F(MpiProcesses, CountsOnWhichRanksDoNotAgreeAreRefusedOnAllNamingRankAndVal
   const std::string name = "rank " + std::to_string(last);
   std::vector<std::int64_t> counts(rank_count, 7);
   counts[0] = 8;
-  counts[1] = 6; // as many rows as its A has
+  counts[1] = 6; // the sum still equals the rows of its A
   RankBuffers own = own_of(problem);
   own.send_counts = counts;
   refuse(own, "counts: " + name + " sends rank 0 8 rows, which expects 7");
@@ -319,7 +321,7 @@ TEST_F(MpiProcesses, CountsOnWhichRanksDoNotAgreeAreRefusedOnAllNamingRankAndVal
   own.receive_counts = counts;
   refuse(own, "counts: rank 0 sends " + name + " 7 rows, which expects 8");
   refuse(own_of(equal), "counts: " + name + " has no counts, unlike rank 0");
-  // And what it can know itself.
+  // These counts the rank itself can refuse.
   counts[1] = 41;
   own.receive_counts = counts;
   refuse(own, name + ": counts: " + name + " receives 41 rows with rank 1; legal: 0 to m / ranks = 40");
@@ -338,7 +340,7 @@ TEST_F(MpiProcesses, WhatPreparingTakesMustFitTheNode) {
   OpSpec spec = spec_of(OpKind::MatmulAllReduce);
   EXPECT_TRUE(
       check_prepared_memory(executor::lower(spec, {{spec.m}}, planner::Schedule::Pipelined).value(), {}, true).ok());
-  spec.m = std::int64_t{1} << 24; // 4 TiB of products
+  spec.m = std::int64_t{1} << 24; // the products take 4 TiB
   spec.n = std::int64_t{1} << 16;
   const auto refused =
       check_prepared_memory(executor::lower(spec, {{spec.m}}, planner::Schedule::Pipelined).value(), {}, false);
@@ -351,7 +353,7 @@ TEST_F(MpiProcesses, OneRanksIllegalBagsAreRefusedOnAllNamingThem) {
   const RandomProblem problem(spec, 3);
   const auto indices = own_of(problem).bags.indices;
   std::vector<std::byte> bad(indices.begin(), indices.end());
-  bad[0] = std::byte{50}; // of 50 rows, 0 to 49
+  bad[0] = std::byte{50}; // legal: 0 to 49
   RankBuffers own = own_of(problem);
   if (rank_ == 1) own.bags.indices = bad;
   expect_error(prepare(spec, {{40}}, own), "rank 1: bags: rank 1, table 0");
@@ -364,7 +366,7 @@ TEST_F(MpiProcesses, ChoicesThatAreIllegalOrDifferAreRefusedOnAllNamingTheRank) 
   std::vector<std::byte> other(experts.begin(), experts.end());
   RankBuffers own = own_of(problem);
   if (rank_ == 1) own.choices.experts = other;
-  other[0] = std::byte{5}; // of 5 experts, 0 to 4
+  other[0] = std::byte{5}; // legal: 0 to 4
   expect_error(prepare(spec, {{40}}, own), "rank 1: choices: rank 1, row 0, choice 0 is expert 5");
   other[0] = experts[0] == std::byte{4} ? std::byte{0} : std::byte{4};
   expect_error(prepare(spec, {{40}}, own), "rank 1 brings other choices or weights than rank 0");

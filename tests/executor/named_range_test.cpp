@@ -18,7 +18,7 @@ int ask(const char* function) {
 }
 
 TEST(NamedRange, LanesShowTheirRunsAndBlocksToATool) {
-  ASSERT_EQ(::setenv("NVTX_INJECTION64_PATH", MC2_RANGE_COUNTER, 1), 0); // before the first range of the process
+  ASSERT_EQ(::setenv("NVTX_INJECTION64_PATH", MC2_RANGE_COUNTER, 1), 0); // NVTX reads it at the first range
   const planner::OpSpec op{planner::OpKind::MatmulAllReduce, 96, 16, 16, planner::DType::F32, 2};
   RandomProblem problem(op, 1);
   const auto communicator = find_backend("host").value()->open({}).value();
@@ -27,7 +27,7 @@ TEST(NamedRange, LanesShowTheirRunsAndBlocksToATool) {
   const int lanes_before = ask("mc2_lane_ranges"), blocks_before = ask("mc2_block_ranges");
   prepared->run(RunMode::Fused);
   EXPECT_EQ(ask("mc2_lane_ranges") - lanes_before, 4);       // 2 ranks x 2 lanes
-  EXPECT_EQ(ask("mc2_block_ranges") - blocks_before, 4 * 3); // of 3 blocks each
+  EXPECT_EQ(ask("mc2_block_ranges") - blocks_before, 4 * 3); // 3 blocks in each lane
   EXPECT_EQ(ask("mc2_open_ranges"), 0);
 }
 

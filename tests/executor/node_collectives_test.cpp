@@ -30,7 +30,7 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::chrono::seconds kDeadline{20};
 
-/// Of this test in this process: others run beside it.
+/// A place with a key of its own for this test and process, because other tests run at the same time.
 ProcessPlace place(const char* name, int rank) { return {rank, std::string(name) + " " + std::to_string(getppid())}; }
 
 std::unique_ptr<NodeCollectives> open(const char* name, int rank, int world_size, int threads = 1,
@@ -40,8 +40,8 @@ std::unique_ptr<NodeCollectives> open(const char* name, int rank, int world_size
       .value();
 }
 
-/// Elements of every rank by the number of a round: small whole numbers, whose sums are exact in every type but i8's,
-/// which wrap.
+/// The elements of a rank in a round: small random whole numbers. Their sums are exact in every type but i8, where they
+/// wrap.
 Bytes drawn(DType dtype, std::int64_t count, int rank, std::uint32_t round) {
   std::minstd_rand random(round * 64 + static_cast<std::uint32_t>(rank) + 1);
   std::uniform_int_distribution<int> element(-60, 60);
@@ -62,7 +62,7 @@ Bytes drawn(DType dtype, std::int64_t count, int rank, std::uint32_t round) {
   return bytes;
 }
 
-/// The sum over ranks of what drawn() gives them, by the definition.
+/// The sum of drawn() over the ranks, by the definition.
 Bytes summed(DType dtype, std::int64_t count, int world_size, std::uint32_t round) {
   std::vector<int> sums(static_cast<std::size_t>(count));
   for (int rank = 0; rank < world_size; ++rank) {
@@ -89,7 +89,8 @@ Bytes part(const Bytes& whole, int rank, int world_size) {
   return {whole.begin() + rank * size, whole.begin() + (rank + 1) * size};
 }
 
-/// One call of each collective, with `count` elements between two ranks; the first that is wrong, or 0.
+/// Calls each collective with `count` elements between two ranks. @return the number of the first with a wrong result,
+/// or 0
 int wrong_collective(NodeCollectives& all, DType dtype, std::int64_t count, std::uint32_t round) {
   const int rank = all.rank(), ranks = all.world_size();
   Bytes data = drawn(dtype, count, rank, round);
@@ -124,7 +125,7 @@ TEST(NodeCollectives, EveryCollectiveIsItsDefinition) {
   }
 }
 
-/// NUMA nodes as they may be told, in any order; there is one here.
+/// The NUMA node that each rank claims to be on, in any order. The machine may have a single one.
 using Nodes = std::vector<int>;
 
 TEST(NodeCollectives, EveryCollectiveIsItsDefinitionAcrossNumaNodes) {
@@ -147,10 +148,10 @@ TEST(NodeCollectives, CallsOfAnySizeFollowOneAnother) {
     const auto ranks = static_cast<int>(nodes.size());
     const auto codes = run_processes(ranks, [&](int rank) {
       const auto all = open("follow", rank, ranks, 2, kDeadline, nodes[static_cast<std::size_t>(rank)]);
-      std::minstd_rand random(7); // the same on every rank
+      std::minstd_rand random(7); // same sequence on every rank
       for (std::uint32_t round = 0; round < 400; round += 2) {
         if (random() % 8 == static_cast<std::uint32_t>(rank))
-          std::this_thread::sleep_for(std::chrono::microseconds(300)); // ranks come late by turns
+          std::this_thread::sleep_for(std::chrono::microseconds(300)); // makes ranks late in turn
         const auto count = static_cast<std::int64_t>(std::exp2(static_cast<double>(random() % 1600) / 100));
         if (const int wrong = wrong_collective(*all, round % 4 == 0 ? DType::F32 : DType::Bf16, count, round))
           return wrong;
@@ -176,7 +177,7 @@ TEST(NodeCollectives, WhatIsGatheredMayHoldTheOwnPart) {
 TEST(NodeCollectives, ShortFloatsAreAddedInOrderAndRoundedOnce) {
   const auto codes = run_processes(3, [](int rank) {
     const auto all = open("rounding", rank, 3);
-    // 1 + 2^-8 + 2^-8: rounded after each addition 1, rounded once 1 + 2^-7.
+    // 1 + 2^-8 + 2^-8 is 1 if each addition rounds, and 1 + 2^-7 if only the result is rounded.
     std::vector<Bf16> shorts(33, to_bf16(rank == 0 ? 1.0F : 0x1p-8F));
     if (!all->all_reduce(std::as_writable_bytes(std::span(shorts)), DType::Bf16)) return 1;
     for (const Bf16 sum : shorts)
@@ -190,11 +191,11 @@ TEST(NodeCollectives, ShortFloatsAreAddedInOrderAndRoundedOnce) {
   EXPECT_THAT(codes, Each(0));
 }
 
-/// What the flat sum, (1 + 2^-8) + 2^-8 + 2^-8, and rounding of a node's sum would make another number of.
+/// The sum of 1 and three times 2^-8 differs if a node's sum is rounded before the sums of the nodes are added.
 TEST(NodeCollectives, SumsOfNumaNodesAreNotRounded) {
   const auto codes = run_processes(4, [](int rank) {
     const auto all = open("nodes' sums", rank, 4, 1, kDeadline, rank / 2);
-    std::vector<Bf16> shorts(700'000, to_bf16(rank == 0 ? 1.0F : 0x1p-8F)); // two steps
+    std::vector<Bf16> shorts(700'000, to_bf16(rank == 0 ? 1.0F : 0x1p-8F)); // large enough for two steps
     if (!all->all_reduce(std::as_writable_bytes(std::span(shorts)), DType::Bf16)) return 1;
     for (const Bf16 sum : shorts)
       if (to_float(sum) != to_float(to_bf16(1 + 3 * 0x1p-8F))) return 2;
@@ -203,7 +204,7 @@ TEST(NodeCollectives, SumsOfNumaNodesAreNotRounded) {
   EXPECT_THAT(codes, Each(0));
 }
 
-/// Of 1, 2^-24, 2^-24 and -1, added in turn, nothing is left; a node's two small ones stay.
+/// Added in the order of ranks, 1, 2^-24, 2^-24 and -1 give 0. Added on their node first, the two small ones survive.
 TEST(NodeCollectives, LargeSumsAreMadeNodeByNode) {
   const auto codes = run_processes(4, [](int rank) {
     const float own = std::array{1.0F, 0x1p-24F, 0x1p-24F, -1.0F}[static_cast<std::size_t>(rank)];
@@ -212,10 +213,10 @@ TEST(NodeCollectives, LargeSumsAreMadeNodeByNode) {
       std::vector<float> numbers(count, own);
       return all->all_reduce(std::as_writable_bytes(std::span(numbers)), DType::F32) ? numbers[count / 2] : -1;
     };
-    const int node = rank == 0 || rank == 3 ? 0 : 1; // 1 - 1, and what is left of the two small ones
+    const int node = rank == 0 || rank == 3 ? 0 : 1; // 1 and -1 on one node, the small ones on the other
     if (sum_of(100'000, "one node", 0) != 0) return 1;
     if (sum_of(100'000, "two nodes", node) != 0x1p-23F) return 2;
-    if (sum_of(1000, "small", node) != 0) return 3; // each rank reads it whole
+    if (sum_of(1000, "small", node) != 0) return 3; // small sums are flat: each rank reads all parts
     return sum_of(100'000, "unknown", rank == 2 ? -1 : node) == 0 ? 0 : 4;
   });
   EXPECT_THAT(codes, Each(0));
@@ -225,7 +226,7 @@ TEST(NodeCollectives, NumaNodesOfUnequalRanksAreOne) {
   using node::neighbours_of;
   EXPECT_THAT(neighbours_of(3, Nodes{0, 1, 0, 1}).near, ElementsAre(1, 3));
   EXPECT_THAT(neighbours_of(3, Nodes{0, 1, 0, 1}).counterparts, ElementsAre(2, 3));
-  EXPECT_THAT(neighbours_of(0, Nodes{5, 2, 2, 5}).counterparts, ElementsAre(1, 0)); // by node
+  EXPECT_THAT(neighbours_of(0, Nodes{5, 2, 2, 5}).counterparts, ElementsAre(1, 0)); // in the order of nodes
   for (const Nodes& nodes : {Nodes{0, 0, 0, 0}, Nodes{0, 0, 0, 1}, Nodes{0, 1, 2, 3}, Nodes{0, 0, -1, -1}}) {
     EXPECT_THAT(neighbours_of(2, nodes).near, ElementsAre(0, 1, 2, 3));
     EXPECT_THAT(neighbours_of(2, nodes).counterparts, ElementsAre(2));
@@ -257,7 +258,7 @@ TEST(NodeCollectives, ADeadlineIsForEachWait) {
   const auto codes = run_processes(2, [](int rank) {
     const auto all = open("slow", rank, 2, 1, std::chrono::milliseconds(400));
     Bytes data(64);
-    for (int turn = 0; turn < 4; ++turn) { // longer than the deadline all together
+    for (int turn = 0; turn < 4; ++turn) { // together the waits exceed the deadline
       if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
       if (!all->all_reduce(data, DType::F32)) return 1;
     }
@@ -285,7 +286,7 @@ TEST(NodeCollectives, ARankThatLeavesIsNamed) {
     if (!all->all_reduce(data, DType::F32)) return 1;
     if (rank == 1) {
       all.reset();
-      std::this_thread::sleep_for(std::chrono::seconds(3)); // ended is something else
+      std::this_thread::sleep_for(std::chrono::seconds(3)); // an ended process gets another message
       return 0;
     }
     return has(thrown([&] { return all->all_reduce(data, DType::F32); }), "rank 1 has left");
@@ -297,7 +298,8 @@ TEST(NodeCollectives, ARankThatDoesNotComeIsWaitedForNoLongerThanTheDeadline) {
   const auto codes = run_processes(2, [](int rank) {
     const auto all = open("late", rank, 2, 1, std::chrono::milliseconds(300));
     Bytes data(64);
-    if (rank == 1) std::this_thread::sleep_for(std::chrono::seconds(4)); // rank 0 may start late on a busy machine
+    if (rank == 1)
+      std::this_thread::sleep_for(std::chrono::seconds(4)); // long: rank 0 may start late on a busy machine
     const std::string message = thrown([&] { return all->all_reduce(data, DType::F32); });
     return has(message, "rank 1 did not come within 300 ms");
   });
@@ -318,7 +320,7 @@ TEST(NodeCollectives, WhatCannotBeIsRefusedByTheRankAlone) {
                       refused(all->all_gather(half, half), "data") +
                       refused(all->all_gather(std::span(data).subspan(8, 32), data), "own") +
                       refused(all->all_to_all(odd, odd), "data") + refused(all->all_to_all(data, data), "received");
-    return wrong + wrong_collective(*all, DType::F32, 100, 0); // nothing was exchanged
+    return wrong + wrong_collective(*all, DType::F32, 100, 0); // refused calls exchanged nothing
   });
   EXPECT_THAT(codes, Each(0));
 }

@@ -12,7 +12,7 @@
 #include "mc2/executor/verify.hpp"
 #include "support/prepare.hpp"
 
-/// What embedding_all_to_all does with bags; the conformance suite compares its results with the definition.
+/// Tests how embedding_all_to_all treats bags. The conformance suite compares its results with the definition.
 namespace mc2::executor::pooling_device_test {
 namespace {
 
@@ -22,14 +22,14 @@ using planner::Pooling;
 
 constexpr std::int64_t kSampleCount = 4;
 
-/// Two ranks with two tables of three rows and two features each; four samples.
+/// Two ranks, each with two tables of three rows and two features; four samples.
 OpSpec small_op(Pooling pooling) {
   OpSpec op{OpKind::EmbeddingAllToAll, kSampleCount, 4, 1, planner::DType::F32, 2};
   op.tables = {.table_count = 2, .row_count = 3, .pooling = pooling};
   return op;
 }
 
-/// Bags and tables of both ranks, owned. Row e of table t of rank r holds {v, -v} with v = 100 r + 10 t + e + 1.
+/// Owns the bags and tables of both ranks. Row e of table t of rank r holds {v, -v} with v = 100 r + 10 t + e + 1.
 template <typename Number>
 struct SmallProblem {
   std::vector<Number> offsets, indices;
@@ -87,8 +87,9 @@ void expect_features(Pooling pooling, const std::vector<std::vector<float>>& exp
   EXPECT_TRUE(found.ok()) << found.error().text();
 }
 
-// A sample's features: rank 0's two tables, then rank 1's. Sample 0 names row 0: 1, 11, 101, 111. Sample 1 names none.
-// Sample 2 names rows 1 and 2: 2 + 3, 12 + 13, 102 + 103, 112 + 113. Sample 3: 3 + 3 + 1, 13 + 13 + 11, and so on.
+// A sample's features come from rank 0's two tables, then from rank 1's. Sample 0 names row 0: 1, 11, 101, 111. Sample
+// 1 names no row. Sample 2 names rows 1 and 2: 2 + 3, 12 + 13, 102 + 103, 112 + 113. Sample 3 names rows 2, 2 and 0: 3
+// + 3 + 1, 13 + 13 + 11, and so on.
 const std::vector<std::vector<float>> kSums{
     {1, -1, 11, -11, 101, -101, 111, -111, 0, 0, 0, 0, 0, 0, 0, 0},
     {5, -5, 25, -25, 205, -205, 225, -225, 7, -7, 37, -37, 307, -307, 337, -337}};
@@ -120,7 +121,7 @@ class PoolingRefusal : public ::testing::Test {
 };
 
 TEST_F(PoolingRefusal, RowsThatATableDoesNotHave) {
-  problem_.indices[9] = 3; // the second table's third bag starts at 6 + 1
+  problem_.indices[9] = 3; // the second table's last bag starts here
   expect_refused("rank 0, table 1, sample 3: names row 3; a table has rows 0 to 2");
   problem_.indices[9] = -1;
   expect_refused("rank 0, table 1, sample 3: names row -1");
@@ -166,7 +167,7 @@ TEST(Pooling, AnEmptyTableLookupForTheWholeBatchGivesZeros) {
   for (const auto& rank : problem.results) EXPECT_EQ(rank, std::vector<float>(16, 0.0F));
 }
 
-// Of whole vectors and of what is left over.
+// Rows are read as whole vectors and a remainder; the widths cover both.
 TEST(Pooling, TablesOfEveryWidth) {
   auto communicator = open_two();
   for (const auto dtype : {planner::DType::F32, planner::DType::Bf16, planner::DType::F16}) {
@@ -193,7 +194,7 @@ TEST(Pooling, TheCheckOfResultsFindsAWrongFeature) {
   const auto prepared = testing::prepare_cut(*communicator, op, {{10, 14}}, {"direct", {}}, problem.buffers(), {});
   prepared.value()->run(RunMode::Fused);
   ASSERT_TRUE(verify_result(op, problem.buffers(), {{10, 14}}, 1).ok());
-  // Row 5 of rank 1 is sample 24 + 5; column 24 + 9 is feature 1 of table 1 of rank 1. Its sign is turned over.
+  // Flips the sign in row 5 and column 24 + 9 of rank 1: sample 24 + 5, feature 1 of table 1 of rank 1.
   std::byte& high = problem.buffers()[1].c[(5 * 48 + 33) * 2 + 1];
   high ^= std::byte{0x80};
   const auto wrong = verify_result(op, problem.buffers(), {{10, 14}}, 1);
@@ -213,7 +214,7 @@ TEST(Pooling, VirtualComputeIsCheckedByWhatWasExchanged) {
   RandomProblem problem(op, 3);
   const auto prepared = testing::prepare_cut(*communicator, op, {{5, 15}}, {"direct", {}}, problem.buffers(), {});
   const auto& record = prepared.value()->run(RunMode::Fused);
-  // 5 us and 2 * 5 samples * 12 features * 6 additions at 1 per ns: 5.72 us.
+  // 5 us, and 2 * 5 samples * 12 features * 6 additions at one per ns, make 5.72 us.
   EXPECT_EQ(record.ranks[0].compute[0].end, std::chrono::nanoseconds(5720));
   EXPECT_TRUE(verify_exchange(op, prepared.value()->intermediates(), problem.buffers(), {{5, 15}}).ok());
   problem.buffers()[0].c[3] ^= std::byte{0x10};

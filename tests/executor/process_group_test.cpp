@@ -30,19 +30,19 @@ using ::testing::HasSubstr;
 
 constexpr std::chrono::seconds kDeadline{20};
 
-/// Over both ways in which processes meet.
+/// Runs each test in both ways in which processes meet: by TCP, and through shared memory.
 class ProcessGroups : public ::testing::TestWithParam<bool> {
  protected:
   [[nodiscard]] static bool by_tcp() { return GetParam(); }
 
   [[nodiscard]] std::unique_ptr<ProcessGroup> open(int rank, const char* name, int world_size,
                                                    std::chrono::milliseconds deadline = kDeadline) const {
-    // Of this test in this process: others run beside it.
+    // The key is unique to this test and process, because other tests run at the same time.
     ProcessPlace place{.rank = rank, .key = std::string(name) + " " + std::to_string(process_)};
     if (by_tcp()) place.address = "127.0.0.1:" + std::to_string(port_);
     return open_process_group(place, world_size, deadline);
   }
-  /// of(2, "has ended"), as it is told.
+  /// The text about a rank in messages, e.g. of(2, "has ended").
   [[nodiscard]] static std::string of(int rank, const std::string& what) {
     std::array<char, 256> host{};
     gethostname(host.data(), host.size() - 1);
@@ -50,7 +50,7 @@ class ProcessGroups : public ::testing::TestWithParam<bool> {
   }
 
  private:
-  const pid_t process_ = getpid(); ///< whose children the ranks are
+  const pid_t process_ = getpid(); ///< the parent of the ranks' processes
   const int port_ = mc2::testing::free_port();
 };
 
@@ -62,7 +62,7 @@ TEST_P(ProcessGroups, EveryRankGetsEveryRanksBytes) {
                             [this](int rank) {
                               const auto group = open(rank, "bytes", 4);
                               for (std::size_t turn = 0; turn < 300;
-                                   ++turn) { // of all lengths, many slots long ones among them
+                                   ++turn) { // texts of many lengths, some of many slots
                                 const auto text = [&](int of) {
                                   return std::string((turn * 97 + static_cast<std::size_t>(of) * 4096) % 20'000,
                                                      static_cast<char>('a' + of));
@@ -135,7 +135,7 @@ TEST_P(ProcessGroups, ARankThatLeavesIsMissedByThoseWhoWaitForItOnly) {
                                 if (group->maximum(rank) != 2) return 1;
                                 if (rank == 2) return 0;
                                 const std::string told = thrown([&] { (void)group->all_gather("x"); });
-                                // The first of the two may be gone before the other has looked.
+                                // The first of the two ranks may end before the other one looks.
                                 const std::string other = of(1 - rank, "has ended");
                                 return told.find(other) != std::string::npos ? 0 : has(told, "rank 2 has left");
                               }
@@ -179,7 +179,8 @@ TEST_P(ProcessGroups, ARankThatIsThereTwiceIsRefused) {
   EXPECT_EQ(codes.front(), 0) << "rank 0 is there once";
 }
 
-// Whoever waits looks whether the others are still the processes that came, by when they started.
+// A waiting rank recognises the others' processes by their start times. A second process that claims to be rank 1 must
+// not make the first one look ended.
 TEST_P(ProcessGroups, OneThatIsThereTwiceDoesNotMakeTheOtherLookEnded) {
   const auto take_part = [this](int rank) {
     try {
@@ -195,18 +196,18 @@ TEST_P(ProcessGroups, OneThatIsThereTwiceDoesNotMakeTheOtherLookEnded) {
                             [&](int place) {
                               if (place < 2) return take_part(place);
                               std::this_thread::sleep_for(
-                                  std::chrono::milliseconds{place == 2 ? 100 : 300}); // one after the other
+                                  std::chrono::milliseconds{place == 2 ? 100 : 300}); // one comes after the other
                               if (place == 3) return take_part(2);
                               const auto claim = [&](int) {
                                 return has(thrown([&] { (void)open(1, "claimed", 3); }), "rank 1 is there twice");
                               };
-                              return run_processes(1, claim).front(); // a process that has started later than rank 1's
+                              return run_processes(1, claim).front(); // starts later than rank 1
                             }),
               Each(0));
 }
 
 TEST_P(ProcessGroups, WhatAnEndedJobLeftBehindIsPassedOver) {
-  // A rank 0 that is killed while it waits leaves the name.
+  // Rank 0 is killed while it waits, so what it created under the name stays behind.
   EXPECT_THAT(run_processes(1,
                             [this](int) {
                               std::jthread end([] {
@@ -219,7 +220,7 @@ TEST_P(ProcessGroups, WhatAnEndedJobLeftBehindIsPassedOver) {
               ElementsAre(128 + SIGKILL));
   EXPECT_THAT(run_processes(2,
                             [this](int rank) {
-                              // the other finds the old one first
+                              // Lets rank 1 find what was left behind first.
                               if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds{100});
                               const auto group = open(rank, "left", 2);
                               return group->maximum(rank) == 1 ? 0 : 1;
@@ -240,11 +241,11 @@ TEST(TcpGroup, SaysWhatIsWrongWithAnAddress) {
   EXPECT_FALSE(check_meeting({.key = std::string(5000, 'k')}, 2));
   EXPECT_THAT(told("no-such-host.invalid:7"), HasSubstr("rank 0 did not come within 300 ms at no-such-host.invalid:7"));
   EXPECT_THAT(told("127.0.0.1:" + std::to_string(mc2::testing::free_port())), HasSubstr("Connection refused"));
-  EXPECT_THAT(told("192.0.2.1:7", 0), HasSubstr("give an address of this host")); // a documentation's network
+  EXPECT_THAT(told("192.0.2.1:7", 0), HasSubstr("give an address of this host")); // an address for documentation only
 }
 
-/// What connects to rank 0's port and is no rank; stays connected until the process ends.
-/// @return whether it did
+/// Connects to rank 0's port without being a rank, sends the bytes, and stays connected until the process ends.
+/// @return whether this worked
 bool disturb(int port, std::string_view bytes) {
   const int stranger = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -307,7 +308,7 @@ TEST(TcpGroup, WhoLeavesWaitsForTheOthers) {
                               const auto group = open_process_group(place, 3, kDeadline);
                               if (group->maximum(rank) != 2) return 1;
                               const auto start = std::chrono::steady_clock::now();
-                              if (rank == 1) { // goes on, and hears it at once
+                              if (rank == 1) { // does not leave yet, and is told at once
                                 const int heard = has(thrown([&] { (void)group->all_gather("x"); }), " has left");
                                 std::this_thread::sleep_for(std::chrono::milliseconds{300});
                                 group->leave();
@@ -341,7 +342,7 @@ TEST(TcpGroup, WhoComesEarlyHearsWhoIsMissing) {
 }
 
 TEST(TcpGroup, AnAddressThatNobodyAnswersHoldsNobodyUp) {
-  // Of a network for documents: nothing answers there, or there is no way to it at all.
+  // The address is of a network for documentation: nothing answers there, or no route leads to it.
   const auto start = std::chrono::steady_clock::now();
   const ProcessPlace place{.rank = 1, .key = "dropped", .address = "192.0.2.1:7"};
   EXPECT_THAT(thrown([&] { (void)open_process_group(place, 2, std::chrono::milliseconds{2500}); }),
@@ -368,8 +369,8 @@ TEST(TcpGroup, AProcessThatStopsIsMissed) {
     const auto group = open_process_group(place, 2, std::chrono::milliseconds{1500});
     if (group->maximum(rank) != 1) return 1;
     if (rank == 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds{300}); // until the other has its number
-      // Stopped, and let go again when the other has missed it.
+      std::this_thread::sleep_for(std::chrono::milliseconds{300}); // until the other rank has received its number
+      // Stops itself. A child lets it continue after the other rank has noticed.
       const pid_t self = getpid();
       if (fork() == 0) {
         std::this_thread::sleep_for(std::chrono::milliseconds{3000});

@@ -10,12 +10,12 @@
 namespace mc2::executor::host::pull_schedule_test {
 namespace {
 
-/// A piece of this length from every rank.
+/// One piece of this length from every rank.
 std::vector<double> pieces(int world_size, double ns) {
   return std::vector<double>(static_cast<std::size_t>(world_size), ns);
 }
 
-/// When each rank has its pieces of 10 ns if all start together.
+/// The times at which the ranks have all their pieces of 10 ns, if all ranks start together.
 std::vector<double> ends_together(int world_size, lanes::PeerOrder order) {
   PullSchedule schedule(world_size);
   for (int rank = 0; rank < world_size; ++rank) schedule.post(rank, 0, pieces(world_size, 10), order);
@@ -38,35 +38,37 @@ TEST(PeerAt, StaggeredOrdersMeetEveryPeerOnceAndNoTwoRanksMeetTheSameAtATime) {
   }
   EXPECT_EQ(lanes::peer_at(lanes::PeerOrder::Staggered, 2, 4, 0), 3);
   EXPECT_EQ(lanes::peer_at(lanes::PeerOrder::Rank, 2, 4, 0), 0);
-  EXPECT_EQ(lanes::peer_at(lanes::PeerOrder::Rank, 2, 4, 2), 3); // after 0 and 1
+  EXPECT_EQ(lanes::peer_at(lanes::PeerOrder::Rank, 2, 4, 2), 3); // peers 0 and 1 come first
 }
 
 TEST(PullSchedule, StaggeredRanksPullAtFullRate) {
-  // Each of R - 1 pieces of 10 ns has its source for itself.
+  // No two ranks pull from the same source at the same time, so R - 1 pieces take 10 ns each.
   for (const int world_size : {2, 3, 4, 8})
     EXPECT_EQ(ends_together(world_size, lanes::PeerOrder::Staggered),
               std::vector<double>(static_cast<std::size_t>(world_size), 10.0 * (world_size - 1)));
 }
 
 TEST(PullSchedule, RanksThatAllStartAtRankZeroShareItsOutgoingDirection) {
-  // 4 ranks. 0 to 30: 1, 2 and 3 share rank 0 (3 x 10 ns), while 0 pulls from 1, 2, 3 alone and has all at 30. 30 to
-  // 50: 2 and 3 share rank 1, while 1 pulls from 2 and 3 alone and has all at 50. 50 to 60: 2 from 3, 3 from 2.
+  // 4 ranks. From 0 to 30 ns ranks 1, 2 and 3 share rank 0 (3 x 10 ns), while rank 0 pulls from 1, 2 and 3 alone and
+  // has all at 30. From 30 to 50 ranks 2 and 3 share rank 1, while rank 1 pulls from 2 and 3 alone and has all at 50.
+  // From 50 to 60 rank 2 pulls from 3, and 3 from 2.
   EXPECT_EQ(ends_together(4, lanes::PeerOrder::Rank), (std::vector<double>{30, 50, 60, 60}));
-  // So 8 ranks take 7 + 6 + ... + 1 = 28 pieces' time where 7 would do; two ranks have nobody to share with.
+  // So 8 ranks take the time of 7 + 6 + ... + 1 = 28 pieces where 7 would do. Two ranks share with nobody.
   EXPECT_NEAR(ends_together(8, lanes::PeerOrder::Rank).back(), 280, 1e-9);
   EXPECT_EQ(ends_together(2, lanes::PeerOrder::Rank), (std::vector<double>{10, 10}));
 }
 
 TEST(PullSchedule, APieceThatStartsLaterSlowsOnlyWhatIsLeft) {
-  // 3 ranks. 1 pulls from 0 from 0 on, 2 from 5 on: 5 ns alone, then the other 5 take 10, until 15. 2 has 5 left
-  // then: until 20. Then 1 pulls from 2 from 15 to 25, 2 from 1 from 20 to 30.
+  // 3 ranks. Rank 1 pulls from rank 0 from 0 ns on, rank 2 from 5 on. Rank 1 pulls for 5 ns alone; the other 5 ns take
+  // 10, until 15. Rank 2 then has 5 ns left, until 20. Rank 1 pulls from rank 2 from 15 to 25, and rank 2 from rank 1
+  // from 20 to 30.
   PullSchedule schedule(3);
   schedule.post(1, 0, pieces(3, 10), lanes::PeerOrder::Rank);
   EXPECT_EQ(schedule.projected_end_ns(1), 20);
   schedule.post(2, 5, pieces(3, 10), lanes::PeerOrder::Rank);
   EXPECT_EQ(schedule.projected_end_ns(1), 25);
   EXPECT_EQ(schedule.projected_end_ns(2), 30);
-  EXPECT_FALSE(schedule.is_finished_at(1, 20)); // what was projected before rank 2 came
+  EXPECT_FALSE(schedule.is_finished_at(1, 20)); // 20 was projected before rank 2 came
   EXPECT_TRUE(schedule.is_finished_at(1, 25));
   EXPECT_FALSE(schedule.is_finished_at(2, 25));
   EXPECT_TRUE(schedule.is_finished_at(2, 30));
@@ -76,9 +78,9 @@ TEST(PullSchedule, WhoIsPostedTooLateHasPulledAloneUntilNow) {
   PullSchedule schedule(3);
   schedule.post(0, 0, pieces(3, 10), lanes::PeerOrder::Staggered);
   EXPECT_TRUE(schedule.is_finished_at(0, 20));
-  schedule.post(1, 5, pieces(3, 10), lanes::PeerOrder::Staggered); // 15 ns missed: one piece and a half
+  schedule.post(1, 5, pieces(3, 10), lanes::PeerOrder::Staggered); // now is 20: pulled alone for 15 ns
   EXPECT_EQ(schedule.projected_end_ns(1), 25);
-  schedule.post(2, 0, pieces(3, 10), lanes::PeerOrder::Staggered); // all missed
+  schedule.post(2, 0, pieces(3, 10), lanes::PeerOrder::Staggered); // pulled everything alone
   EXPECT_EQ(schedule.projected_end_ns(2), 20);
   EXPECT_TRUE(schedule.is_finished_at(2, 20));
 }
@@ -96,8 +98,9 @@ TEST(PullSchedule, EmptyPiecesAndPostsOneAfterTheOtherEnd) {
 }
 
 TEST(PullSchedule, PiecesOfDifferentLengthsFollowEachOther) {
-  // Rank 0 pulls 30 ns from 1 and none from 2; rank 2 pulls 4 from 0 and then 6 from 1, which it shares from 4 on: 12
-  // ns. Rank 0 has 26 left at 4 and 20 at 16, when it has rank 1 for itself again: until 36.
+  // Rank 0 pulls 30 ns from rank 1 and nothing from rank 2. Rank 2 pulls 4 ns from rank 0, then 6 ns from rank 1, which
+  // it shares from 4 ns on and which takes 12. Rank 0 has 26 ns left at 4 and 20 at 16. From then on it has rank 1 to
+  // itself, until 36.
   PullSchedule schedule(3);
   schedule.post(0, 0, std::vector<double>{99, 30, 0}, lanes::PeerOrder::Staggered);
   EXPECT_EQ(schedule.projected_end_ns(0), 30);
@@ -105,12 +108,13 @@ TEST(PullSchedule, PiecesOfDifferentLengthsFollowEachOther) {
   EXPECT_EQ(schedule.projected_end_ns(2), 16);
   EXPECT_EQ(schedule.projected_end_ns(0), 36);
   EXPECT_TRUE(schedule.is_finished_at(0, 36));
-  schedule.post(1, 30, std::vector<double>{4, 0, 5}, lanes::PeerOrder::Staggered); // 6 ns missed: 5 from rank 2, 1 of 4
+  schedule.post(1, 30, std::vector<double>{4, 0, 5}, lanes::PeerOrder::Staggered); // in 6 ns: 5 from rank 2, 1 of 4
   EXPECT_EQ(schedule.projected_end_ns(1), 39);
 }
 
 RC_GTEST_PROP(PullSchedule, NoDirectionCarriesMoreThanItsRate, ()) {
-  // A rank needs (R - 1) pieces' time at least, and the last to end no more than all pieces one after the other.
+  // A rank needs at least the time of its R - 1 pieces. The last rank ends no later than if all pieces went one after
+  // the other.
   const int world_size = *rc::gen::inRange(2, 10);
   PullSchedule schedule(world_size);
   std::vector<double> starts;

@@ -1,4 +1,5 @@
-// A tool as nsys is one: NVTX loads it where NVTX_INJECTION64_PATH names it, and it counts ranges by name.
+// A profiling tool like nsys, which counts NVTX ranges by name. NVTX loads the library that NVTX_INJECTION64_PATH
+// names.
 
 #include <nvtx3/nvToolsExt.h>
 

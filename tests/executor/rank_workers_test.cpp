@@ -13,7 +13,7 @@ namespace mc2::executor::cuda {
 namespace {
 
 TEST(RankWorkers, EveryRankWorksOnAThreadOfItsOwnThatStaysTheSame) {
-  for (int round = 0; round < 50; ++round) { // starting is where threads could meet half-built workers
+  for (int round = 0; round < 50; ++round) { // threads must not see half-built workers
     RankWorkers workers(std::array{0, 1, 2, 3});
     std::vector<std::thread::id> first(4), second(4);
     workers.run([&](int rank) { first[static_cast<std::size_t>(rank)] = std::this_thread::get_id(); });

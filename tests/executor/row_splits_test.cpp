@@ -18,7 +18,7 @@
 #include "support/oracle.hpp"
 #include "support/prepare.hpp"
 
-/// Unequal splits: where rows lie, what is refused, and the host backend's results on every link.
+/// Tests unequal splits: where rows lie, what is refused, and the host backend's results on every link.
 namespace mc2::executor::row_splits_test {
 namespace {
 
@@ -29,7 +29,7 @@ using testing::are_same_bytes;
 using testing::expert_counts;
 using testing::Routing;
 using testing::skewed_counts;
-using Counts = std::vector<std::int64_t>; ///< [from, to]
+using Counts = std::vector<std::int64_t>; ///< [from, to], row-major
 
 OpSpec op_of(OpKind kind, std::int64_t most, std::int64_t n, std::int64_t k, int ranks) {
   return {kind, most * ranks, n, k, planner::DType::F32, ranks};
@@ -124,7 +124,7 @@ TEST_P(UnequalSplits, BiasIsTheMultiplyingRanksAndTheResidualLiesAsCDoes) {
     OpSpec op = op_of(kind(), 13, 7, 5, 3);
     op.dtype = dtype;
     op.epilogue = {.has_bias = true, .has_residual = true};
-    if (!host::host_backend().supports(op)) continue; // a type that this CPU does not have
+    if (!host::host_backend().supports(op)) continue; // the CPU lacks this type
     for (const Cut& cut : {Cut{{13}}, Cut{{1, 4, 8}}}) {
       SCOPED_TRACE(op.text() + ", cut " + cut.text());
       const Counts counts = skewed_counts(3, 13, random);
@@ -158,7 +158,7 @@ TEST_P(UnequalSplits, LargerProblemPassesTheOracleOfVerifyAndAWrongRowDoesNot) {
   const auto communicator = open(3, link());
   prepare(op, {{6, 72, 72}}, problem.buffers(), *communicator).value()->run(RunMode::Fused);
   ASSERT_TRUE(verify_result(op, problem.buffers(), {{6, 72, 72}}, 1).ok());
-  // One row of the middle rank takes the place of the one before it: only its own oracle can tell.
+  // The last row of rank 1 is copied over the row before it. Only the oracle for that row can find this.
   const std::size_t row_bytes = 136 * 4;
   const auto c = problem.buffers()[1].c;
   std::ranges::copy(c.last(row_bytes), c.end() - 2 * static_cast<std::ptrdiff_t>(row_bytes));
@@ -170,7 +170,7 @@ TEST_P(UnequalSplits, NothingBeyondTheCountedRowsIsWritten) {
   const Counts counts{2, 9, 1, 4};
   const RandomProblem problem(op, 1, {.counts = counts});
   std::vector<RankBuffers> buffers(problem.buffers().begin(), problem.buffers().end());
-  // C of each rank in the middle of memory that must stay as it is.
+  // C of each rank lies in the middle of larger memory, the rest of which must stay unchanged.
   std::vector<std::vector<std::byte>> memory;
   for (RankBuffers& rank : buffers) {
     auto& own = memory.emplace_back(rank.c.size() + 2 * 64, std::byte{0x5A});
@@ -187,22 +187,23 @@ TEST_P(UnequalSplits, NothingBeyondTheCountedRowsIsWritten) {
 
 TEST(UnequalSplits, BlocksTakeTheTimeOfTheRowsThatTheyHaveAndEmptyOnesNone) {
   using std::chrono::nanoseconds;
-  // 2 * 10 * 50 flop at 1 per ns: 1 us a row and 5 us a block. 10 * 4 bytes at 100 Mbit/s: 3.2 us a row of C, 10 us a
-  // block.
+  // 2 * 10 * 50 flop at one per ns: a row takes 1 us of matmul, a block 5 us more. 10 * 4 bytes at 100 Mbit/s: a row of
+  // C takes 3.2 us on the link, a block 10 us more.
   const OpSpec op = op_of(OpKind::MatmulAllToAll, 40, 10, 50, 2);
   const Counts counts{0, 25, 10, 0};
   RandomProblem problem(op, 1, {.counts = counts});
   const auto communicator = open(2, "100Mbit,10us", "1Gflops,5us");
   const auto prepared = prepare(op, {{20, 10, 10}}, problem.buffers(), *communicator).value();
   const auto& record = prepared->run(RunMode::Fused);
-  // Rank 0 multiplies 20 rows, then 5, then none; rank 1 10 rows, then none.
+  // Rank 0 multiplies 20 rows, 5 and none in the three blocks; rank 1 multiplies 10 rows, then none.
   const auto& own = record.ranks[0].compute;
   EXPECT_EQ(own[0].end, nanoseconds(25'000));
   EXPECT_EQ(own[1].end, nanoseconds(35'000));
   EXPECT_EQ(own[2].end, own[2].start);
   EXPECT_EQ(record.ranks[1].compute[0].end, nanoseconds(15'000));
   EXPECT_EQ(record.ranks[1].compute[1].end, record.ranks[1].compute[1].start);
-  // Rank 0 gets 10 rows of rank 1, rank 1 gets 20 and 5 of rank 0; at least, for the copies take their own time.
+  // Rank 0 gets 10 rows of rank 1; rank 1 gets 20 and 5 rows of rank 0. The times are lower bounds, because copying
+  // takes time as well.
   EXPECT_GE(record.ranks[0].communication[0].end - record.ranks[0].communication[0].start, nanoseconds(42'000));
   EXPECT_EQ(record.ranks[0].communication[1].end, record.ranks[0].communication[1].start);
   EXPECT_GE(record.ranks[1].communication[1].end - record.ranks[1].communication[1].start, nanoseconds(26'000));
@@ -241,7 +242,7 @@ TEST_F(SplitRefusal, CountsThatARankCannotHave) {
 }
 
 TEST_F(SplitRefusal, CountsOnWhichRanksDoNotAgree) {
-  const Counts other{2, 1, 3}; // adds up to the same rows
+  const Counts other{2, 1, 3}; // the sum is unchanged
   buffers_[0].send_counts = other;
   expect_refused("rank 0 sends rank 0 2 rows, which expects 1");
   const RandomProblem equal(op_, 1);
@@ -258,7 +259,7 @@ TEST_F(SplitRefusal, CountsThatDoNotAddUpToTheBuffer) {
 
 TEST_F(SplitRefusal, AResidualThatHasOtherRowsThanC) {
   op_.epilogue.has_residual = true;
-  const std::vector<std::byte> capacity(12 * 3 * 4); // m rows; rank 0 gets 1 + 4 + 3
+  const std::vector<std::byte> capacity(12 * 3 * 4); // 12 rows, but rank 0 gets 1 + 4 + 3
   buffers_[0].residual = capacity;
   expect_refused("rank 0 residual has 144 bytes; [8, 3] needs 96");
 }
@@ -315,7 +316,7 @@ TEST_P(Experts, HaveTheirOwnBiasAndScales) {
     op.dtype = dtype;
     op.experts_per_rank = 4;
     op.epilogue = {.has_bias = true, .has_residual = true};
-    if (!host::host_backend().supports(op)) continue; // a type that this CPU does not have
+    if (!host::host_backend().supports(op)) continue; // the CPU lacks this type
     RandomProblem problem(op, random(), {.counts = expert_counts(Routing::Random, op, random)});
     const auto prepared = prepare(op, {{1, 4, 7}}, problem.buffers(), *communicator);
     ASSERT_TRUE(prepared.ok()) << prepared.error().text();
@@ -384,7 +385,7 @@ TEST(Experts, ResultIsTheDefinitionInAThousandRandomCases) {
 TEST(Experts, RowsArePackedByExpertAtTheirRankAndByRankElsewhere) {
   OpSpec op = op_of(OpKind::AllToAllMatmul, 4, 2, 2, 2);
   op.experts_per_rank = 2;
-  // Rank 0 sends 1 and 2 rows to rank 0's experts, 3 and 0 to rank 1's; rank 1 sends 0 and 4, 1 and 1.
+  // Rank 0 sends 1 and 2 rows to rank 0's experts, 3 and 0 to rank 1's. Rank 1 sends 0 and 4, and 1 and 1.
   const RandomProblem problem(op, 1, {.counts = Counts{1, 2, 3, 0, 0, 4, 1, 1}});
   const RowSplits splits(op, problem.buffers());
   EXPECT_EQ(splits.count(0, 0), 3);
@@ -393,8 +394,8 @@ TEST(Experts, RowsArePackedByExpertAtTheirRankAndByRankElsewhere) {
   const auto of = [&](int holder, int peer, std::size_t expert) { return splits.rows_by_expert(holder, peer)[expert]; };
   EXPECT_EQ(of(0, 0, 1).first, 1);
   EXPECT_EQ(of(0, 0, 1).row, 1); // expert 0 has 1 row of rank 0 and none of rank 1
-  EXPECT_EQ(of(0, 1, 1).row, 3); // then 2 of rank 0
-  EXPECT_EQ(of(1, 1, 0).row, 3); // behind 3 of rank 0
+  EXPECT_EQ(of(0, 1, 1).row, 3); // after them 2 of rank 0
+  EXPECT_EQ(of(1, 1, 0).row, 3); // after 3 of rank 0
   EXPECT_EQ(of(1, 1, 1).row, 4);
   EXPECT_EQ(of(1, 1, 1).first, 1);
 }

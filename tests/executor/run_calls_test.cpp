@@ -1,7 +1,7 @@
-// That Prepared::run() allocates nothing and takes no lock: malloc and its kind, and the locks of POSIX threads, are
-// this program's own, and count while it runs. Two things remain: oneDNN allocates the table of its arguments in
-// every call that multiplies, and locks where it looks up its kernel for AVX2; and ranks on an emulated link share its
-// schedule under a mutex.
+// Tests that Prepared::run() allocates nothing and takes no lock. The program replaces malloc and its kind, and the
+// locks of POSIX threads, by functions that count calls during a run. Two exceptions remain. oneDNN allocates the table
+// of its arguments in every call that multiplies, and locks where it looks up its kernel for AVX2. Ranks on an emulated
+// link share its schedule under a mutex.
 
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -23,7 +23,7 @@
 
 namespace {
 
-/// Return addresses of calls that were made while counting; fixed, because it must not allocate.
+/// The return addresses of calls made while counting. The array has a fixed size, because counting must not allocate.
 struct Calls {
   std::atomic<int> count{0};
   std::array<std::atomic<void*>, 64> from{};
@@ -32,7 +32,7 @@ struct Calls {
     const int index = count.fetch_add(1);
     if (index < static_cast<int>(from.size())) from[static_cast<std::size_t>(index)] = address;
   }
-  /// "libdnnl.so.2 (3)", of each library that called; empty without calls.
+  /// Each calling function, or its library, with its number of calls, e.g. "libdnnl.so.2 (3) "; empty without calls.
   [[nodiscard]] std::string text() const {
     std::map<std::string, int> libraries;
     for (int i = 0; i < count && i < static_cast<int>(from.size()); ++i) {
@@ -49,11 +49,11 @@ struct Calls {
 
 std::atomic<bool> is_counting{false};
 Calls allocations, locks;
-std::atomic<int> matmul_library_call_count{0}; ///< allocations and locks beneath dnnl_primitive_execute
+std::atomic<int> matmul_library_call_count{0}; ///< allocations and locks inside oneDNN
 
 /// Whether oneDNN is among the callers.
 bool is_beneath_matmul_library() noexcept {
-  static thread_local bool is_inside = false; // the unwinder may allocate, too
+  static thread_local bool is_inside = false; // backtrace() may allocate as well
   if (is_inside) return false;
   is_inside = true;
   std::array<void*, 12> frames{};
@@ -136,9 +136,9 @@ namespace {
 
 planner::OpSpec small(planner::OpKind kind) { return testing::completed({kind, 256, 64, 32, planner::DType::F32, 2}); }
 
-/// Counts what three runs call, after two that may still set things up.
+/// Counts the calls of three runs, after two uncounted runs that may still set things up.
 void count_runs(Prepared& prepared, RunMode mode) {
-  (void)is_beneath_matmul_library(); // the unwinder sets itself up
+  (void)is_beneath_matmul_library(); // lets backtrace() set itself up
   for (int run = 0; run < 2; ++run) prepared.run(mode, RunDetail::Stages);
   allocations.clear();
   locks.clear();
@@ -172,7 +172,7 @@ TEST_P(RunCallsOn, NeitherAllocateNorLock) {
         if (options.link.mode != LinkSpec::Mode::Emulated) {
           EXPECT_EQ(locks.text(), "") << op.text() << " " << variant.text();
         }
-        if (op.tables) { // no matmul
+        if (op.tables) { // this kind has no matmul
           EXPECT_EQ(matmul_library_call_count, 0) << op.text();
         }
       }

@@ -26,7 +26,7 @@ TEST(Lower, BlocksBecomeContiguousRunsOfRowsComputeFirst) {
 TEST(Lower, KindsWithShardsCutOneShardAndKeepTheirOrderOfLanes) {
   auto scatter = op(20);
   for (const auto kind : {planner::OpKind::MatmulReduceScatter, planner::OpKind::MatmulAllToAll}) {
-    scatter.kind = kind; // 2 ranks: 10 rows each
+    scatter.kind = kind; // a shard of each of 2 ranks has 10 rows
     EXPECT_EQ(lower(scatter, {{4, 6}}, Schedule::Pipelined).value().stages, (std::vector<Stage>{{0, 4}, {4, 6}}));
     EXPECT_EQ(lower(scatter, {{4, 6}}, Schedule::Pipelined).value().first_lane, planner::Lane::Compute);
     EXPECT_FALSE(lower(scatter, {{20}}, Schedule::Pipelined).ok());
@@ -42,7 +42,7 @@ TEST(Lower, KindsWithShardsCutOneShardAndKeepTheirOrderOfLanes) {
 }
 
 TEST(Lower, BlocksOfFewRowsAreRunsOfColumns) {
-  // 64 rows are cut along n = 4, 65 are not.
+  // An operator of 64 rows is cut along n = 4, one of 65 rows is not.
   EXPECT_EQ(lower(op(64), {{1, 3}}, Schedule::Pipelined).value().stages, (std::vector<Stage>{{0, 1}, {1, 3}}));
   EXPECT_THAT(lower(op(64), {{64}}, Schedule::Pipelined).error().text(), HasSubstr("4 columns"));
   EXPECT_THAT(lower(op(65), {{1, 3}}, Schedule::Pipelined).error().text(), HasSubstr("65"));

@@ -52,7 +52,7 @@ std::string text_of(const Case& each) {
          std::to_string(each.cta_count) + " thread blocks";
 }
 
-/// By rank.
+/// The order of tiles on each rank.
 std::vector<std::vector<Tile>> orders_of(const Case& each) {
   const TileOrder order(lower(each.op, each.cut, planner::Schedule::Pipelined).value(), each.tile_columns,
                         each.cta_count);
@@ -61,7 +61,7 @@ std::vector<std::vector<Tile>> orders_of(const Case& each) {
   return orders;
 }
 
-/// What makes a tile the same on all ranks: its rows of C by the rank that sums it, and its columns.
+/// Identifies a tile across ranks: the rank that sums it, its first row there, and its first column.
 std::tuple<int, int, int> place_of(const Tile& tile, std::size_t rank, int world_size) {
   return {(static_cast<int>(rank) + tile.distance) % world_size, tile.c_row, tile.column};
 }
@@ -74,7 +74,7 @@ TEST(TileOrder, EveryRankMultipliesEveryTileOnceAndOneSumsIt) {
     const std::int64_t shard_tiles =
         planner::ceil_div(summed_rows(each.op), kTileRows) * planner::ceil_div(each.op.n, each.tile_columns);
     std::map<std::tuple<int, int, int>, int> index_of;
-    std::set<std::pair<int, int>> slots; // of the summing rank's memory
+    std::set<std::pair<int, int>> slots; // places in the summing ranks' memory
     const auto orders = orders_of(each);
     for (std::size_t rank = 0; rank < orders.size(); ++rank) {
       std::set<std::pair<int, int>> seen;
@@ -105,7 +105,7 @@ TEST(TileOrder, EndsWithOneThreadBlockOnEveryRank) {
         for (; next[rank] < orders[rank].size(); ++next[rank], moves = true) {
           const Tile& tile = orders[rank][next[rank]];
           int& pieces = arrived[place_of(tile, rank, each.op.world_size)];
-          if (tile.distance == 0 && pieces + 1 < each.op.world_size) break; // it waits
+          if (tile.distance == 0 && pieces + 1 < each.op.world_size) break; // the rank waits here
           if (tile.distance > 0) ++pieces;
         }
       }
@@ -124,7 +124,7 @@ TEST(TileOrder, TakesBlocksOfLessThanAWaveTogether) {
   };
   for (const OpKind kind : {OpKind::MatmulAllReduce, OpKind::MatmulReduceScatter}) {
     const OpSpec op = summing(kind, kind == OpKind::MatmulAllReduce ? 4096 : 16384, 1024, 4); // 4 tiles side by side
-    // tiles of 1024 rows, of all shards
+    // The number of tiles in 1024 rows of every shard.
     const int whole_wave = kind == OpKind::MatmulAllReduce ? 32 : 128;
     const Cut uncut{{4096}}, coarse{{1024, 1024, 1024, 1024}}, fine{std::vector<std::int64_t>(8, 512)},
         ragged{{1024, 1024, 1024, 896, 128}};

@@ -31,7 +31,7 @@ std::unique_ptr<DeviceMemory> resident(DevicePool& pool, std::span<const std::by
   return memory;
 }
 
-/// All ranks side by side on device 0, each on a stream.
+/// Runs all ranks on device 0, each on a stream of its own.
 class RanksOnOneDevice {
  public:
   RanksOnOneDevice(DevicePool& pool, const OpSpec& op, const Cut& cut, TileReduction::Options options,
@@ -73,7 +73,7 @@ class RanksOnOneDevice {
   void enqueue_products(std::size_t rank) { ranks_[rank].part->enqueue_products(stream(rank)); }
   [[nodiscard]] cudaStream_t stream(std::size_t rank) const { return ranks_[rank].stream.get(); }
 
-  /// What the collective makes of the products.
+  /// Does the collective's part: sums the products over the ranks.
   void sum_products() {
     if (op_.dtype == DType::F16)
       sum_products_as<F16>();
@@ -81,7 +81,7 @@ class RanksOnOneDevice {
       sum_products_as<Bf16>();
   }
 
-  /// After all has run.
+  /// Compares the results with the oracle. All runs must have ended.
   void expect_right() {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].c->download(problem_.buffers()[rank].c);
     const auto right = verify_result(op_, problem_.buffers(), cut_, 1);
@@ -136,7 +136,7 @@ class TilesOnOneDevice : public ::testing::Test {
                  " columns a tile");
     const auto ranks = static_cast<std::size_t>(op.world_size);
     RanksOnOneDevice device(*pool_, op, cut, options, std::vector<int>(ranks, options.cta_count));
-    for (std::uint64_t run = 0; run < 2; ++run) { // the flags of the first are gone in the second
+    for (std::uint64_t run = 0; run < 2; ++run) { // the second must not see the flags of the first
       device.bind_another_a(run);
       for (std::size_t rank = 0; rank < ranks; ++rank) device.enqueue(rank);
       MC2_CUDA(cudaDeviceSynchronize());
@@ -192,8 +192,8 @@ TEST_F(TilesOnOneDevice, AreSummedByFewThreadBlocks) {
     expect_right(to_all, {{500, 700}}, {.tile_columns = kNarrowTile, .cta_count = cta_count});
 }
 
-/// Set when all that the stream holds now has ended. Asking the stream itself would wait for every kernel under
-/// compute-sanitizer.
+/// Tells when all work that the stream holds now has ended. Under compute-sanitizer cudaStreamQuery() would wait for
+/// all kernels instead.
 class StreamEnd {
  public:
   explicit StreamEnd(cudaStream_t stream) {
@@ -206,9 +206,10 @@ class StreamEnd {
   std::atomic<bool> is_reached_ = false;
 };
 
-// As beside a collective that waits for peers: rank 0 ends although few of rank 1's thread blocks have begun.
+// A kernel may have to share the GPU with a collective that waits for peers. Rank 0 must end although only few of rank
+// 1's thread blocks have begun, the others finding no free SM.
 TEST_F(TilesOnOneDevice, NeedNotAllBeInPlace) {
-  constexpr int kThere = 10; // thread blocks of each rank
+  constexpr int kThere = 10; // thread blocks of each rank that find an SM
   const OpSpec op{
       .kind = OpKind::MatmulReduceScatter, .m = 4096, .n = 1024, .k = 128, .dtype = DType::Bf16, .world_size = 2};
   RanksOnOneDevice device(*pool_, op, {{1024, 1024}}, {}, {kThere, sm_count()});

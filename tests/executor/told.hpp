@@ -7,14 +7,14 @@
 
 namespace mc2::testing {
 
-/// Of what a process tells: 0 when the words are in the message, else 1 after showing it.
+/// Exit code of a test's process: 0 if the message contains the words; otherwise prints the message and returns 1.
 inline int has(const std::string& message, const char* words) {
   if (message.find(words) != std::string::npos) return 0;
   std::fprintf(stderr, "'%s' is not in '%s'\n", words, message.c_str());
   return 1;
 }
 
-/// The text of the SystemError that a call ends with.
+/// The text of the SystemError that a call throws.
 template <typename Call>
 std::string thrown(const Call& call) {
   try {

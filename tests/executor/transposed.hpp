@@ -8,7 +8,7 @@
 
 namespace mc2::testing {
 
-/// A row-major matrix of elements of two bytes, columns for rows.
+/// The transpose of a row-major matrix whose elements have two bytes.
 inline std::vector<std::byte> transposed(std::span<const std::byte> matrix, std::int64_t rows, std::int64_t columns) {
   std::vector<std::byte> result(matrix.size());
   for (std::int64_t i = 0; i < rows; ++i)

@@ -13,7 +13,7 @@
 namespace mc2::executor::lanes::vector_sum_test {
 namespace {
 
-/// `count` partials of `length` numbers that are not sums of powers of two, so that the order of adding shows.
+/// `count` partials of `length` numbers whose sums round, so that the order of additions shows.
 std::vector<std::vector<float>> make_partials(std::size_t count, std::size_t length) {
   std::vector<std::vector<float>> partials(count, std::vector<float>(length));
   for (std::size_t rank = 0; rank < count; ++rank) {
@@ -30,7 +30,7 @@ std::vector<const float*> addresses(const std::vector<std::vector<float>>& parti
 }
 
 TEST(VectorSum, AddsInTheOrderOfThePartialsToTheBitHoweverItWrites) {
-  // Lengths around a vector and a tile of 1024.
+  // The lengths are around that of a vector and of a tile of 1024.
   for (const std::size_t length : {1U, 3U, 8U, 1023U, 1024U, 1025U, 4100U}) {
     for (const std::size_t count : {2U, 3U, 8U}) {
       const auto partials = make_partials(count, length);
@@ -41,7 +41,7 @@ TEST(VectorSum, AddsInTheOrderOfThePartialsToTheBitHoweverItWrites) {
         expected[i] = sum;
       }
       for (const bool streams : {false, true}) {
-        // One number off a vector's alignment, and one beyond the end that must stay.
+        // The result starts one number after a vector's alignment. The numbers before and after it must stay unchanged.
         std::vector<float> result(length + 2, -1.0F);
         sum_f32(addresses(partials), result.data() + 1, static_cast<std::int64_t>(length), streams);
         EXPECT_EQ(std::vector<float>(result.begin() + 1, result.end() - 1), expected) << length << " x " << count;
@@ -56,7 +56,7 @@ TEST(VectorSum, AddsInTheOrderOfThePartialsToTheBitHoweverItWrites) {
   }
 }
 
-/// Every number that the type has, beside others by chance.
+/// Partials of a 16-bit type: the first holds every number of the type, the others random numbers.
 template <typename Element>
 std::vector<std::vector<Element>> every_number(std::size_t count) {
   std::minstd_rand random(1);
@@ -71,8 +71,8 @@ std::vector<std::vector<Element>> every_number(std::size_t count) {
   return partials;
 }
 
-/// Whatever vectors add them, into a result of its own or into a partial: the bits of one after the other, but for
-/// those of NaNs.
+/// Expects the sum in f32, partial after partial, rounded once, to the bit but for NaNs. This must hold for every kind
+/// of vectors, and whether the sum is written to memory of its own or over a partial.
 template <typename Element>
 void expect_rounded_once() {
   for (const std::size_t count : {2U, 3U, 5U}) {

@@ -36,7 +36,7 @@ void store(const OpSpec& spec, const RankBuffers& rank, std::int64_t index, doub
   }
 }
 
-/// A problem whose every C holds the naive result, rounded once to the type.
+/// A problem in which every C holds the naive result, rounded once to the type.
 RandomProblem solved(const OpSpec& spec) {
   RandomProblem problem(spec, 9);
   const auto expected = testing::naive_results(spec, problem.buffers());
@@ -79,7 +79,7 @@ TEST(Verify, FindsOneWrongElementAndNamesIt) {
   }
 }
 
-// 2 * 1024 * 64 * 150 = 19.7e6 multiply-adds: too many to compare every row of it element by element.
+// 2 * 1024 * 64 * 150 = 19.7e6 multiply-adds are too many to compare every row element by element.
 OpSpec sampled_op() { return op(1024, 64, 150); }
 
 TEST(Verify, FindsOneWrongElementInARowThatIsNotSampled) {
@@ -100,9 +100,9 @@ TEST(Verify, FindsOneWrongElementInARowThatIsNotSampled) {
 TEST(Verify, ComparesTheRowsAtBlockEdgesElementByElement) {
   const OpSpec spec = sampled_op();
   const RandomProblem problem = solved(spec);
-  // One element may be off by 4 * 2^-24 * (sqrt(150) + 2) * 2 * |a| |b| with |a| |b| near 150 / 3: 3.4e-4. A
-  // projected row may be off by sqrt(64) times that, 2.7e-3. So 1e-3 is found where elements are compared, and only
-  // there.
+  // One element may be off by 4 * 2^-24 * (sqrt(150) + 2) * 2 * |a| |b|, with |a| |b| near 150 / 3: by 3.4e-4. A
+  // projected row may be off by sqrt(64) times that, 2.7e-3. So an error of 1e-3 is found only where elements are
+  // compared.
   const std::int64_t at = 700 * 64 + 3;
   for (const RankBuffers& rank : problem.buffers()) {
     store(spec, rank, at, testing::element(spec.dtype, rank.c, at) + 1e-3);
@@ -167,7 +167,7 @@ TEST(Verify, AcceptsTheRoundedResultOfKindsWithShards) {
   for (const auto kind : {planner::OpKind::MatmulReduceScatter, planner::OpKind::AllGatherMatmul,
                           planner::OpKind::MatmulAllToAll, planner::OpKind::AllToAllMatmul}) {
     for (const DType dtype : {DType::F32, DType::F16, DType::Bf16}) {
-      for (const std::int64_t m : {36, 900}) { // all rows, and a sample of them
+      for (const std::int64_t m : {36, 900}) { // compares all rows, or a sample of them
         const OpSpec spec = op_of(kind, m, dtype, 3);
         const auto found = verify_result(spec, solved(spec).buffers(), {{5, m / 3 - 5}}, 1);
         ASSERT_TRUE(found.ok()) << found.error().text();
@@ -178,10 +178,10 @@ TEST(Verify, AcceptsTheRoundedResultOfKindsWithShards) {
 }
 
 TEST(Verify, ComparesTheRowsAtBlockEdgesOfEveryShardOnEveryRank) {
-  // 3 ranks, 300 rows a shard: 900 * 64 * 150 * 3 = 26e6 multiply-adds, so rows are sampled. As above, 1e-3 is found
-  // only where elements are compared: at the edges of the blocks of 120 and 180 rows.
+  // 3 ranks with shards of 300 rows make 900 * 64 * 150 * 3 = 26e6 multiply-adds, so rows are sampled. As above, an
+  // error of 1e-3 is found only where elements are compared: at the edges of the blocks of 120 and 180 rows.
   const OpSpec gather = op_of(planner::OpKind::AllGatherMatmul, 900, DType::F32, 3);
-  for (const std::int64_t row : {119, 420, 719}) { // shard 0 to 2
+  for (const std::int64_t row : {119, 420, 719}) { // in shards 0, 1 and 2
     const RandomProblem problem = solved(gather);
     const std::int64_t at = row * 64 + 3;
     store(gather, problem.buffers()[1], at, testing::element(DType::F32, problem.buffers()[1].c, at) + 1e-3);
@@ -208,11 +208,11 @@ TEST(Verify, FindsRowsFromTheRightSenderInTheWrongPlace) {
   for (const auto kind : {planner::OpKind::MatmulAllToAll, planner::OpKind::AllToAllMatmul}) {
     const OpSpec spec = op_of(kind, 36, DType::F32, 3);
     const RandomProblem problem = solved(spec);
-    // 3 ranks, 12 rows each: what ranks 1 and 2 sent rank 0 changes places.
+    // Each of 3 ranks gets 12 rows from each. The rows that ranks 1 and 2 sent to rank 0 are swapped.
     const std::size_t part = 12 * 64 * 4;
     const auto c = problem.buffers()[0].c;
     std::ranges::swap_ranges(c.subspan(part, part), c.subspan(2 * part, part));
-    EXPECT_THAT(complaint(spec, problem, {{12}}), HasSubstr("rank 0, row 1")); // 12 to 19, whichever is worst
+    EXPECT_THAT(complaint(spec, problem, {{12}}), HasSubstr("rank 0, row 1")); // one of rows 12 to 19
   }
 }
 
@@ -224,7 +224,7 @@ TEST(VerifyExchange, ComparesGatheredRowsWithTheirOwners) {
   auto other = gathered;
   const std::span<const std::byte> both[] = {gathered, other};
   EXPECT_TRUE(verify_exchange(spec, both, problem.buffers(), {{3}}).ok());
-  other[3 * 150 * 4] ^= std::byte{1}; // the first row of rank 1's own shard is not its to gather
+  other[3 * 150 * 4] ^= std::byte{1}; // rank 1's own shard is not gathered, so not compared
   EXPECT_TRUE(verify_exchange(spec, both, problem.buffers(), {{3}}).ok());
   other[(2 * 150 + 7) * 4] ^= std::byte{1};
   const auto wrong = verify_exchange(spec, both, problem.buffers(), {{3}});
@@ -232,14 +232,14 @@ TEST(VerifyExchange, ComparesGatheredRowsWithTheirOwners) {
   EXPECT_THAT(wrong.error().message, HasSubstr("rank 1, row 2, column 7"));
 }
 
-/// Row `row` of so many bytes.
+/// One row of a matrix whose rows have `row_bytes` bytes.
 std::span<const std::byte> row_of(std::span<const std::byte> matrix, std::size_t row, std::size_t row_bytes) {
   return matrix.subspan(row * row_bytes, row_bytes);
 }
 
 TEST(VerifyExchange, ComparesDispatchedRowsWithTheirSenders) {
-  // 2 ranks, 3 rows for each: rank 0 gets rows 0 to 2 of rank 1, rank 1 gets rows 3 to 5 of rank 0. Own rows do not
-  // count.
+  // Each of 2 ranks has 3 rows for each: rank 0 gets rows 0 to 2 of rank 1, rank 1 gets rows 3 to 5 of rank 0. A rank's
+  // rows for itself are not compared.
   const OpSpec spec = op_of(planner::OpKind::AllToAllMatmul, 6, DType::F32, 2);
   const RandomProblem problem(spec, 1);
   constexpr std::size_t kRowBytes = 150 * 4;
@@ -263,7 +263,7 @@ TEST(VerifyExchange, ComparesCombinedRowsWithTheirSendersOwnOnesIncluded) {
   const OpSpec spec = op_of(planner::OpKind::MatmulAllToAll, 6, DType::F32, 2);
   const RandomProblem problem(spec, 1), other(spec, 2);
   constexpr std::size_t kRowBytes = 64 * 4;
-  std::vector<std::vector<std::byte>> products; // any numbers will do
+  std::vector<std::vector<std::byte>> products; // any numbers serve as products
   for (const RankBuffers& rank : other.buffers()) products.emplace_back(rank.a.begin(), rank.a.begin() + 6 * kRowBytes);
   for (std::size_t rank = 0; rank < 2; ++rank) {
     for (std::size_t i = 0; i < 6; ++i) {
