@@ -1,4 +1,4 @@
-"""mc2.torch's kinds whose rows choose experts, on gloo: the same tests in every rank of jobs of 1 to 3 processes."""
+"""Tests mc2.torch's kinds whose rows choose experts, on gloo. Jobs of 1 to 3 processes run the tests in every rank."""
 
 import tempfile
 import unittest
@@ -17,11 +17,11 @@ GATHER, SCATTER, SUM = KINDS = (
     "grouped_matmul_reduce_scatter",
     "grouped_matmul_all_reduce",
 )
-TOKENS, COUNT, TOP_K, N, K = 24 * 6, 5, 3, 8, 7  # expert 4 is chosen by nobody
+TOKENS, COUNT, TOP_K, N, K = 24 * 6, 5, 3, 8, 7  # nobody chooses expert 4
 
 
 class Case:
-    """All ranks' operands in double precision, and this rank's of them. Nothing is chosen of the last expert."""
+    """The operands of all ranks, of which mine() returns this rank's. No row chooses the last expert."""
 
     def __init__(self, kind, dtype=None, seed=0, index_type=None):
         self.kind, ranks = kind, max(RANKS, 1)
@@ -57,7 +57,7 @@ class Case:
         return getattr(mc2.torch, self.kind)(*operands, **more)
 
     def definition(self, of_ranks):
-        """Every rank's result; of_ranks: the leaves of all ranks, in double precision."""
+        """Returns every rank's result by the definition. of_ranks: the leaves of all ranks, in double precision."""
         chosen_ones = self.experts.long()
         if self.kind == GATHER:
             rows = torch.cat(of_ranks["x"]).repeat_interleave(TOP_K, 0)
@@ -91,7 +91,7 @@ class RanksTest(Refusals):
         warnings.simplefilter("ignore")
 
     def cut(self, kind, parts):
-        """From now on calls are cut into these parts of the rows."""
+        """Lets later calls of this kind run in this number of blocks of rows, 1 or 2. Returns the blocks."""
         rows = TOKENS if kind == SUM else TOKENS // RANKS
         blocks = [rows // 3, rows - rows // 3] if parts == 2 else [rows]
         fuse(kind, blocks, m=TOKENS, n=N, k=K, experts=_problem.Experts(COUNT, TOP_K))
@@ -146,7 +146,7 @@ class RanksTest(Refusals):
                     case = Case(kind, seed=3)
                     mine = {name: one.requires_grad_() for name, one in case.mine().items()}
                     (case.call(**mine) * case.upstream[RANK]).sum().backward()
-                    # What all ranks have is one leaf of the whole problem.
+                    # An operand that all ranks share is a single leaf of the whole problem.
                     shared = (
                         {"weights", "bias", "residual"}
                         if kind == SUM
@@ -162,7 +162,7 @@ class RanksTest(Refusals):
                         {name: ones * RANKS if name in shared else ones for name, ones in whole.items()}
                     )
                     losses = [(y * c.double()).sum() for y, c in zip(results, case.upstream)]
-                    (losses[0] if kind == SUM else sum(losses)).backward()  # an all-reduced result is one
+                    (losses[0] if kind == SUM else sum(losses)).backward()  # all ranks have the same sum: count it once
                     for name, one in mine.items():
                         self.assert_near(one.grad, whole[name][0 if name in shared else RANK].grad)
 
@@ -185,7 +185,7 @@ class RanksTest(Refusals):
         torch.testing.assert_close(case.call(**mine), y)
 
     def test_two_halves_are_a_layer(self):
-        """Of which every rank has some columns of the first matrices and the same rows of the second."""
+        """Every rank has some columns of the first matrices of the layer, and the same rows of the second ones."""
         drawn = torch.Generator().manual_seed(5)
         x, up, down = (
             torch.empty(shape).uniform_(-1, 1, generator=drawn) for shape in ((TOKENS, K), (COUNT, K, 6), (COUNT, 6, N))

@@ -1,4 +1,4 @@
-"""mc2.torch's collectives of CPU tensors, and mc2.NodeCollectives, in the ranks of jobs of 1 to 3 processes."""
+"""Tests mc2.torch's collectives of CPU tensors, and mc2.NodeCollectives, in the ranks of jobs of 1 to 3 processes."""
 
 import ctypes
 import os
@@ -20,7 +20,7 @@ if RANK >= 0 and not KEY:
 
 
 def drawn(dtype, shape, rank):
-    """Whole numbers, whose sums are exact."""
+    """Returns random whole numbers, whose sums are exact."""
     return torch.randint(-9, 9, shape, generator=torch.Generator().manual_seed(rank)).to(dtype)
 
 
@@ -33,7 +33,7 @@ class RanksTest(Refusals):
         _settings.settings.is_disabled = False
 
     def each(self):
-        """Types, and shapes whose rows the ranks divide."""
+        """Yields pairs of a type and a shape whose rows are divisible by the ranks."""
         for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.int8, torch.int64):
             for rows, *others in self.SHAPES:
                 with self.subTest(dtype, rows=rows):
@@ -117,7 +117,7 @@ class ArraysTest(Refusals):
             data = numpy.arange(12, dtype=dtype).reshape(4, 3) + RANK
             collectives.all_reduce(data)
             self.assertEqual(data.tolist(), (2 * numpy.arange(12).reshape(4, 3) + 1).tolist())
-        ones = numpy.full(10, 0x3F80, numpy.uint16)  # bits of bf16
+        ones = numpy.full(10, 0x3F80, numpy.uint16)  # the bits of 1.0 in bf16
         collectives.all_reduce(ones, "bf16")
         self.assertEqual(ones.tolist(), [0x4000] * 10)
         own, everything = numpy.full(3, RANK), numpy.empty(6, numpy.int64)

@@ -1,4 +1,4 @@
-"""docs/examples/python, each run as its reader would."""
+"""Runs each program of docs/examples/python as its reader would."""
 
 import importlib.util
 import os
@@ -14,7 +14,7 @@ MOST_RUNS = 6
 
 class ExamplesTest(unittest.TestCase):
     def run_example(self, name, *arguments, spoilt=None):
-        """What it printed. A run whose measurements another program spoilt, which prints so, is repeated."""
+        """Returns what the example printed. Repeats a run that prints `spoilt`: another program disturbed its times."""
         for _ in range(MOST_RUNS):
             done = subprocess.run(
                 [sys.executable, EXAMPLES / name, *arguments],

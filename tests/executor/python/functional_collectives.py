@@ -1,5 +1,5 @@
-"""What mc2.torch.inductor takes of PyTorch, defined here to the same schema where PyTorch is older than that (before
-2.1)."""
+"""Defines the operators of PyTorch that mc2.torch.inductor uses, to the same schemas, where PyTorch is too old to have
+them (before 2.1)."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ _library = None
 
 
 def operators():
-    """torch.ops._c10d_functional."""
+    """Returns torch.ops._c10d_functional; defines its operators where PyTorch has none."""
     global _library
     if _library is None and not hasattr(torch.ops._c10d_functional, "wait_tensor"):
         _library = torch.library.Library("_c10d_functional", "DEF")
@@ -85,7 +85,7 @@ _FAKE = {
 
 
 class _FolderStore:
-    """Stands for a group's store, which cannot say yet whether it has a key; one file a key."""
+    """Stands in for a group's store, which in an old PyTorch cannot tell whether it has a key. Each key is a file."""
 
     def __init__(self):
         self._folder = pathlib.Path(os.environ["MC2_TEST_MEETING"] + ".keys")
@@ -112,6 +112,6 @@ class _FolderStore:
 
 
 def give_stores():
-    """torch.distributed.distributed_c10d._get_process_group_store()."""
+    """Defines torch.distributed.distributed_c10d._get_process_group_store() where PyTorch lacks it."""
     if not hasattr(dist.distributed_c10d, "_get_process_group_store"):
         dist.distributed_c10d._get_process_group_store = lambda handle: _FolderStore()

@@ -1,4 +1,4 @@
-"""mc2.torch._hosts: which hosts a group's ranks are on, and where they meet."""
+"""Tests mc2.torch._hosts: which hosts a group's ranks are on, and where the ranks meet."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ if torch:
 
 
 def group(members, rank, local_world_size=4, world_size=8, local_rank=None):
-    """What torchrun would tell the rank: its place in a group by the world's numbers."""
+    """Returns the rank's placement in a group, with the variables that torchrun would set. Ranks are the world's."""
     made = _groups.Group(str(members), tuple(members), members.index(rank), len(members), "nccl")
     local_rank = rank % 4 if local_rank is None else local_rank
     variables = {"LOCAL_WORLD_SIZE": str(local_world_size), "LOCAL_RANK": str(local_rank)}
@@ -55,7 +55,7 @@ class PlacementTest(unittest.TestCase):
     def test_what_a_world_cannot_be_is_named(self):
         fault = _hosts.placement_fault
         self.assertEqual(fault([(0, "a"), (0, "a"), (4, "b"), (4, "b")]), "")
-        self.assertEqual(fault([(0, "a"), (4, "a")]), "")  # two containers of a machine
+        self.assertEqual(fault([(0, "a"), (4, "a")]), "")  # two containers on one machine
         self.assertIn("ranks 0 and 1 are on several machines", fault([(0, "a"), (0, "b")]))
         self.assertIn("not as many", fault([(0, "a"), (4, "b"), (4, "b")]))
         self.assertIn("order of their hosts", fault([(4, "b"), (0, "a")]))
@@ -71,7 +71,7 @@ class MeetingTest(unittest.TestCase):
     def test_the_place_can_be_listened_at(self):
         place, fault = self.place(MASTER_ADDR="localhost", MASTER_PORT="29500")
         host, _, port = place.rpartition(":")
-        self.assertEqual((host, fault), ("localhost", ""))  # as the launcher has it: 127.0.0.1 is another one elsewhere
+        self.assertEqual((host, fault), ("localhost", ""))  # not 127.0.0.1, which is each host itself
         with socket.create_server(("", int(port))):
             pass
 

@@ -1,5 +1,5 @@
-"""mc2.torch.inductor: graphs of functional collectives are rewritten to operators that give the same results; in ranks
-on gloo."""
+"""Tests mc2.torch.inductor, in ranks on gloo: it rewrites graphs of functional collectives to operators that give the
+same results."""
 
 import pathlib
 import re
@@ -32,7 +32,7 @@ if torch is not None and RANK >= 0:
     C = functional_collectives.operators()
     functional_collectives.give_stores()
     aten = torch.ops.aten
-B = 2  # of three dimensions the first
+B = 2  # the batch: the first of three dimensions
 
 
 def group_name():
@@ -44,7 +44,7 @@ def reduced(x, how="sum"):
 
 
 def scattered(x, dim=0):
-    if dim > 0:  # as torch.distributed._functional_collectives does it
+    if dim > 0:  # as torch.distributed._functional_collectives does
         x = torch.cat(torch.split(x, x.shape[dim] // RANKS, dim))
     return C.wait_tensor(C.reduce_scatter_tensor(x, "sum", RANKS, group_name()))
 
@@ -60,21 +60,21 @@ def exchanged(x, splits=None):
 
 
 def linear(x, weight, bias=None):
-    """As torch.nn.Linear on [..., k] is traced."""
+    """The operations as which torch.nn.Linear on [..., k] is traced."""
     rows, w = x.view(-1, x.shape[-1]), weight.t()
     y = torch.mm(rows, w) if bias is None else torch.addmm(bias, rows, w)
     return y.view(*x.shape[:-1], weight.shape[0])
 
 
 def random(*shape, is_same=False):
-    """Numbers of this rank's own, or the same on all."""
+    """Returns random numbers, different on every rank or, with is_same, the same on all."""
     return torch.empty(shape).uniform_(
         -1, 1, generator=torch.Generator().manual_seed(len(shape) if is_same else 100 + RANK)
     )
 
 
 def traced(function, *inputs):
-    """The graph of a function, with what fake tensors would say of every node."""
+    """Returns the graph of a function. Every node has the fake tensor that tells its shape."""
     module = make_fx(function)(*inputs)
     placeholders, fake = iter(inputs), FakeTensorMode()
     with _ops._below_autograd():
@@ -94,7 +94,7 @@ def rewrite(module):
 
 
 def operators(module):
-    """What there is of mc2 in a graph."""
+    """Returns the names of mc2's operators in a graph."""
     return [str(node.target).split(".")[1] for node in module.graph.nodes if str(node.target).startswith("mc2.")]
 
 
@@ -108,21 +108,21 @@ class RanksTest(Refusals):
         fuse("matmul_all_reduce", [M // 2, M // 2])
 
     def fused(self, function, inputs, kinds):
-        """The graph has these operators after the pass, and its results are those before."""
+        """Checks that the graph has these operators after the pass, and the same results as before."""
         for kind in {kind.replace("_rows", "") for kind in kinds}:
             axis = torch_test.cut_axis(kind)
             fuse(kind, [axis // 2, axis - axis // 2])
         module = traced(function, *inputs)
         expected = module(*inputs)
         rewrite(module)
-        module.graph.lint()  # nothing is used before it is there
+        module.graph.lint()  # no node uses a later one
         module.recompile()
         found = module(*inputs)
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
         self.assertEqual(operators(module), list(kinds), inductor.report())
 
     def left(self, function, inputs, reason):
-        """The graph is the same as before, and the report says why."""
+        """Checks that the pass leaves the graph as it is, and that the report says why."""
         module = traced(function, *inputs)
         before = str(module.graph)
         rewrite(module)
@@ -224,8 +224,8 @@ class RanksTest(Refusals):
         self.left(lambda x, w: reduced(linear(x, w)), (random(M, K), random(N, K)), "its plan is not to fuse")
 
     def test_what_collectives_take_alone_is_rank_0s_estimate_on_all(self):
-        """By fuse(), a message of x rows takes 10 + x us, up to 32 of them; rows of twice the columns take twice as
-        long."""
+        """In fuse()'s model a message of x rows takes 10 + x us, for x up to 32. A row of twice as many columns counts
+        as two."""
         fuse("matmul_all_reduce", [M])
         if RANK != 0:
             _plans._models.clear()
@@ -336,7 +336,7 @@ class RanksTest(Refusals):
         if RANK == 0:
             rewrite(module)
         dist.barrier()
-        if RANK != 0:  # too late: the verdict stands
+        if RANK != 0:  # these ranks compile too late to change the verdict
             rewrite(module)
         self.assertEqual(operators(module), [])
         self.assertRegex(inductor.report(), r"rank 1.* of the group did not compile this graph within 0.3 s")
@@ -432,7 +432,7 @@ WIDTH, HEADS, HIDDEN, VOCABULARY = 64, 4, 128, 96
 
 
 class CompiledTest(unittest.TestCase):
-    """An unmodified model under torch.compile, against the same model uncompiled."""
+    """Compares an unmodified model under torch.compile with the same model uncompiled."""
 
     mesh = None
 
@@ -443,7 +443,7 @@ class CompiledTest(unittest.TestCase):
             self.skipTest(f"PyTorch {torch.__version__} compiles no tensor-parallel models")
         mc2.torch.forget()
         warnings.simplefilter("default")
-        if CompiledTest.mesh is None:  # one for all: PyTorch takes equal ones for the same
+        if CompiledTest.mesh is None:  # all tests share it: PyTorch takes equal meshes for the same one
             CompiledTest.mesh = dist.device_mesh.init_device_mesh("cpu", (RANKS,))
         self.group = self.mesh.get_group()
         inductor.enable(wait_s=120)
@@ -490,7 +490,7 @@ class CompiledTest(unittest.TestCase):
 
         with torch.no_grad():
             _, code = run_and_get_code(self.compiled(model), x)
-        return re.sub(r"AOT ID: \['\d+", "AOT ID: ['", "".join(code))  # graphs are counted
+        return re.sub(r"AOT ID: \['\d+", "AOT ID: ['", "".join(code))  # the number counts graphs
 
     def assert_fused(self, names):
         self.assertEqual([site.name for site in inductor.sites() if site.is_fused], names, inductor.report())
@@ -567,7 +567,7 @@ class CompiledTest(unittest.TestCase):
         self.plan_all()
         inductor.enable(exclude=["*"], wait_s=120)
         for shard, name in ((llama.shard, "all_reduce"), (llama.shard_sequence, "all_gather_into_tensor")):
-            model, x = self.model(shard), self.input(shard, m=96)  # as many rows as fuse()'s models answer for
+            model, x = self.model(shard), self.input(shard, m=96)  # rows within the range of fuse()'s models
             with torch.no_grad(), config.patch(
                 {
                     "aten_distributed_optimizations.enable_overlap_scheduling": True,
@@ -583,7 +583,7 @@ class CompiledTest(unittest.TestCase):
         options.custom_runtime_estimation = recorded
         self.addCleanup(setattr, options, "custom_runtime_estimation", None)
         inductor.enable(wait_s=120)
-        self.assertIs(options.custom_runtime_estimation, recorded)  # somebody's own is left
+        self.assertIs(options.custom_runtime_estimation, recorded)  # another program's setting is kept
         inductor.disable()
         self.assertIs(options.custom_runtime_estimation, recorded)
 
@@ -617,8 +617,8 @@ class CompiledTest(unittest.TestCase):
     hasattr(torch, "compile") and RANK < 0 and torch.cuda.is_available(), "needs PyTorch 2 and a GPU, and is no rank"
 )
 class FakeGroupTest(unittest.TestCase):
-    """Llama-3-8B's layers for 8 ranks on one GPU: a fake group exchanges nothing, so graphs are looked at, not
-    results."""
+    """Compiles Llama-3-8B's layers for 8 ranks on one GPU. The fake group exchanges nothing, so the tests look at
+    graphs, not at results."""
 
     RANKS = 8
 

@@ -1,5 +1,5 @@
-"""The package as pip installs it: source archive, wheel, and what is in them. The extensions come from the build
-tree."""
+"""Tests the package as pip installs it: the contents of the source archive and of the wheel. The extensions come from
+the build tree."""
 
 import importlib.util
 import os
@@ -77,7 +77,7 @@ class PackageTest(unittest.TestCase):
             MC2_BUILD_DIR=BUILD,
         )
         wheel = next(self.place.glob("mc2-*.whl"))
-        self.assertIn("linux", wheel.name)  # of this kind of machine only
+        self.assertIn("linux", wheel.name)  # the wheel is for one platform
         names = zipfile.ZipFile(wheel).namelist()
         for name in ("mc2/__init__.py", "mc2/_core.pyi", "mc2/py.typed", "mc2/torch/layers.py", "mc2_vllm.py"):
             self.assertIn(name, names)

@@ -1,4 +1,4 @@
-"""Plans run on numpy arrays, without copies; profiles and races on the host backend."""
+"""Runs plans on numpy arrays, without copies, and profiles and races on the host backend."""
 
 import json
 import os
@@ -22,11 +22,11 @@ from values_test import Refusals
 KINDS = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul")
 RANKS = 2
 CPU_FEATURES = set(pathlib.Path("/proc/cpuinfo").read_text().split())
-VIRTUAL = {"link": "1Gbit,20us", "virtual_compute": "1Gflops,5us"}  # lanes that sleep: the same on a busy host
+VIRTUAL = {"link": "1Gbit,20us", "virtual_compute": "1Gflops,5us"}  # lanes sleep, so times are the same on a busy host
 
 
 def given_plan(op, blocks, fingerprint=None):
-    """A cut of the caller's, predicted by two made-up lines."""
+    """Returns a plan of the caller's blocks, predicted by a model of two made-up lines."""
     machine = fingerprint or mc2.Fingerprint({"backend": "none"})
     unit, rows = op.bytes_per_unit, [x for x in (1, 2, 4, 8, 16, 32, 64, 128)]
     samples = [mc2.Sample("matmul", x, 10.0 + x) for x in rows]
@@ -35,7 +35,7 @@ def given_plan(op, blocks, fingerprint=None):
 
 
 def bits_of(values):
-    """bf16 by rounding to nearest even, as bit patterns."""
+    """Rounds to bf16, to nearest even; returns the bit patterns."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
@@ -45,7 +45,7 @@ def values_of(bits):
 
 
 def operands(op, seed=0):
-    """A and B of every rank, f32, as docs/operators.md shapes them."""
+    """Returns A and B of every rank in f32, in the shapes of docs/operators.md."""
     rng = np.random.default_rng(seed)
     rows = op.m // op.ranks if op.kind == "all_gather_matmul" else op.m
     a = [rng.uniform(-1, 1, (rows, op.k)).astype(np.float32) for _ in range(op.ranks)]
@@ -54,7 +54,7 @@ def operands(op, seed=0):
 
 
 def oracle(op, a, b):
-    """Every rank's C in double precision."""
+    """Returns every rank's C, computed in double precision."""
     a, b = [x.astype(np.float64) for x in a], [x.astype(np.float64) for x in b]
     shard = op.m // op.ranks
     part = [slice(r * shard, (r + 1) * shard) for r in range(op.ranks)]
@@ -89,7 +89,7 @@ class NumpyTest(Refusals):
                 half = op.cut_axis_length // 2
                 a, b = operands(op)
                 prepared = self.prepare(op, [half, op.cut_axis_length - half], a, b)
-                for seed in (1, 2):  # A is read by every run
+                for seed in (1, 2):  # every run must read A again
                     for array, fresh in zip(a, operands(op, seed)[0]):
                         array[:] = fresh
                     prepared.run()
@@ -97,7 +97,7 @@ class NumpyTest(Refusals):
                         np.testing.assert_allclose(c, expected, atol=1e-4)
 
     def refused_without(self, feature, *arguments, **options):
-        """Whether this CPU lacks the feature; then preparing is refused for the type."""
+        """Returns whether this CPU lacks the feature; if it does, checks that preparing is refused for the type."""
         if feature in CPU_FEATURES:
             return False
         self.refused("unsupported", "dtype", self.prepare, *arguments, **options)
@@ -106,7 +106,7 @@ class NumpyTest(Refusals):
     def test_f16_is_refused(self):
         op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, dtype="f16", ranks=RANKS)
         a, b = ([x.astype(np.float16) for x in side] for side in operands(op))
-        self.refused("unsupported", "dtype", self.prepare, op, [140], a, b)  # no CPU multiplies it
+        self.refused("unsupported", "dtype", self.prepare, op, [140], a, b)  # the host backend does not multiply f16
 
     def test_bf16_gives_the_oracles_result(self):
         op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, dtype="bf16", ranks=RANKS)
@@ -116,7 +116,7 @@ class NumpyTest(Refusals):
         prepared = self.prepare(op, [140], a, b)
         prepared.run()
         for c, expected in zip(prepared.c, oracle(op, [values_of(x) for x in a], [values_of(x) for x in b])):
-            # Two products and their sum, each rounded to 8 bits.
+            # The two products and their sum are each rounded to 8 bits.
             np.testing.assert_allclose(values_of(c), expected, atol=3 * 2.0**-8 * np.abs(expected).max())
 
     def test_bytes_are_multiplied_with_their_scales(self):
@@ -175,7 +175,7 @@ class NumpyTest(Refusals):
         self.refused("unsupported", "normed", lambda: self.prepare(plain, [140], a, b).normed)
 
     def test_experts_get_as_many_rows_as_counted(self):
-        # 3 ranks of 2 experts: rank 1 sends nothing, and rank 2's first expert gets nothing.
+        # 3 ranks with 2 experts each. Rank 1 sends nothing, and rank 2's first expert gets nothing.
         counts = [[2, 0, 1, 4, 0, 3], [0] * 6, [0, 5, 1, 0, 0, 2]]
         op = mc2.OpSpec("all_to_all_matmul", m=3 * 6, n=7, k=5, ranks=3, experts_per_rank=2)
         self.assertEqual(op.experts_per_rank, 2)
@@ -196,7 +196,7 @@ class NumpyTest(Refusals):
             np.testing.assert_allclose(prepared.c[rank], np.concatenate(expected), atol=1e-4)
         back = mc2.OpSpec("matmul_all_to_all", m=3 * 6, n=5, k=7, ranks=3, experts_per_rank=2)
         returned = [[row[2 * rank + expert] for row in counts for expert in range(2)] for rank in range(3)]
-        identity = [np.stack([np.linalg.pinv(expert) for expert in rank]) for rank in b]  # 5 of 7 columns come back
+        identity = [np.stack([np.linalg.pinv(expert) for expert in rank]) for rank in b]  # 7 columns back to 5
         prepared = self.prepare(back, [6], list(prepared.c), identity, counts=returned)
         prepared.run()
         for rank in range(3):
@@ -300,7 +300,7 @@ class NumpyTest(Refusals):
     def test_arrays_live_as_long_as_what_runs_on_them(self):
         op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=RANKS)
         prepared = self.prepare(op, [140], *operands(op))
-        expected = oracle(op, *operands(op))[0]  # the lists and arrays above are gone by now but for `prepared`
+        expected = oracle(op, *operands(op))[0]  # by now only `prepared` keeps its operands alive
         prepared.run()
         np.testing.assert_allclose(prepared.c[0], expected, atol=1e-4)
 
@@ -312,7 +312,7 @@ class NumpyTest(Refusals):
         strided = np.zeros((140, 48), np.float32)[:, ::2]
         for field, change in [
             ("a[1]", {"a": [a[0], a[1].astype(np.float64)]}),
-            ("a[1]", {"a": [a[0], a[1].astype(">f4")]}),  # the other order of bytes
+            ("a[1]", {"a": [a[0], a[1].astype(">f4")]}),  # big-endian
             ("b[0]", {"b": [b[0][None], b[1]]}),
             ("a[0]", {"a": [a[0].T.copy(), a[1]]}),
             ("a[0]", {"a": [strided, a[1]]}),
@@ -354,7 +354,7 @@ class NumpyTest(Refusals):
 
     def test_a_second_thread_is_refused_while_one_runs(self):
         op = mc2.OpSpec("matmul_all_reduce", m=128, n=64, k=64, ranks=RANKS)
-        with mc2.Communicator(RANKS, pin_threads=False, link="1Mbit,200ms") as world:  # a run that takes half a second
+        with mc2.Communicator(RANKS, pin_threads=False, link="1Mbit,200ms") as world:  # a run takes half a second
             prepared = world.random_problem(op).prepare([128])
             start, outcomes = threading.Barrier(2), []
 
@@ -384,7 +384,7 @@ class NumpyTest(Refusals):
                 os._exit(0 if "forked" in str(error) else 1)
             os._exit(2)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
-        prepared.run()  # the parent's still runs
+        prepared.run()  # the parent can still run
 
     def test_a_record_draws_beside_its_plan(self):
         for kind in KINDS:
@@ -426,7 +426,7 @@ class MeasuringTest(Refusals):
             self.refused("invalid_spec", "alignment", mc2.profile, self.OP, world, alignment=0)
             measured = mc2.profile(self.OP, world, budget_s=2, max_count=5, alignment=16)
         model = mc2.fit(measured).model
-        # A block of b rows: 2 b 64 64 flops at 1 Gflop/s, and 5 us.
+        # A block of b rows takes 2 b 64 64 flops at 1 Gflop/s, and 5 us.
         self.assertAlmostEqual(model.variants[0].compute.time_us(48), 2 * 48 * 64 * 64 / 1e3 + 5, delta=20)
 
     def test_tuning_keeps_the_winner(self):
@@ -439,7 +439,7 @@ class MeasuringTest(Refusals):
             self.assertEqual((kept.origin, kept.plan), ("kept", tuned.plan))
             self.assertEqual(store.stats()["measurements"], len(tuned.contenders))
             self.assertGreater(store.stats()["samples"], 0)
-        if tuned.plan.is_cut:  # on a machine that is busy enough nothing may win
+        if tuned.plan.is_cut:  # on a busy machine perhaps no cut wins
             self.assertGreater(tuned.plan.validation.benefit_low, 0)
 
     def test_a_plan_may_be_of_what_the_machine_takes_now(self):
@@ -475,7 +475,7 @@ class MeasuringTest(Refusals):
 
 @unittest.skipUnless(shutil.which("mpirun"), "mpirun is missing (openmpi-bin)")
 class MpiTest(unittest.TestCase):
-    """One process per rank."""
+    """Runs one process per rank."""
 
     SCRIPT = """
 import sys

@@ -1,4 +1,4 @@
-"""The type stubs say what the modules have, and the modules have what the documents say."""
+"""Tests that the type stubs match the modules, and that the classes give access to every key of their documents."""
 
 import importlib.util
 import json
@@ -6,7 +6,7 @@ import pathlib
 import tempfile
 import unittest
 
-import mc2  # also: stubtest passes over a package that it does not find
+import mc2  # fails where the package is missing; stubtest would only skip it
 
 try:
     from mypy import stubtest
@@ -14,8 +14,9 @@ except ImportError:  # python3-mypy
     stubtest = None
 
 SCHEMAS = pathlib.Path(__file__).resolve().parents[3] / "schemas"
-# Where the object of a document stands in schemas/, its class, and its keys that no property of that name has, with
-# what gives them instead. to_dict() gives every key.
+# For each object of a document: its place in schemas/, its class, and the keys without a property of the same name.
+# Each such key has the name of the property or method that gives it instead; to_dict() gives every key. None:
+# no property gives the key.
 DOCUMENTS = [
     (
         "plan",
@@ -59,7 +60,7 @@ class DocumentsTest(unittest.TestCase):
 @unittest.skipUnless(stubtest, "python3-mypy is not installed")
 class StubsTest(unittest.TestCase):
     def test_stubs_match_the_modules(self):
-        # pybind11's classes have a metaclass of its own, and constructors without a signature.
+        # These differences are allowed: pybind11's classes have its metaclass, and constructors without a signature.
         with tempfile.NamedTemporaryFile("w+") as allowed, tempfile.NamedTemporaryFile("w+") as config:
             allowed.write(
                 "mc2(\\.\\w+)*\\.[A-Z]\\w+\n.*\\.__init__\n"

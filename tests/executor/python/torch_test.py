@@ -1,4 +1,4 @@
-"""mc2.torch on gloo: the same tests run in every rank of jobs of 2 and 3 processes."""
+"""Tests mc2.torch on gloo. Jobs of 2 and 3 processes run the same tests in every rank."""
 
 import datetime
 import gc
@@ -24,9 +24,9 @@ from values_test import Refusals
 
 RANK, RANKS = int(os.environ.get("MC2_TEST_RANK", -1)), int(os.environ.get("MC2_TEST_RANKS", 0))
 KINDS = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul")
-M, N, K = 12 * 2 * 12, 40, 24  # the rows divide among 2 and 3 ranks; enough of them to be cut by rows
+M, N, K = 12 * 2 * 12, 40, 24  # rows divisible by 2 and 3 ranks, and enough to be cut
 
-if torch is not None:  # what operators take under autocast: gloo of PyTorch 1.13 exchanges no bf16
+if torch is not None:  # the operators' type under autocast: PyTorch 1.13's gloo exchanges no bf16
     AUTOCAST = torch.float32 if torch.__version__ < "2" else torch.bfloat16
 if RANK >= 0:
     import mc2.torch
@@ -34,7 +34,7 @@ if RANK >= 0:
 
 
 def matrices(kind, dtype=None, m=M, seed=0):
-    """This rank's x and w."""
+    """Returns this rank's x and w."""
     generator = torch.Generator().manual_seed(seed * 100 + RANK)
     rows = m // RANKS if kind == "all_gather_matmul" else m
     x, w = (torch.empty(shape).uniform_(-1, 1, generator=generator) for shape in ((rows, K), (K, N)))
@@ -48,7 +48,7 @@ def everyones(tensor):
 
 
 def oracle(kind, x, w):
-    """In double precision, from all ranks' operands."""
+    """Returns this rank's result, computed from all ranks' operands in double precision."""
     xs, ws = everyones(x.double()), everyones(w.double())
     if kind == "all_gather_matmul":
         return torch.cat(xs) @ ws[RANK]
@@ -65,7 +65,7 @@ TABLES, TABLE_ROWS = 3, 20
 
 
 def bags(index_type, m=M, seed=0):
-    """This rank's row numbers and offsets; some bags are empty."""
+    """Returns this rank's row numbers and offsets. Some bags are empty."""
     generator = torch.Generator().manual_seed(seed * 100 + RANK)
     lengths = torch.randint(0, 6, (TABLES * m,), generator=generator)
     offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
@@ -74,7 +74,7 @@ def bags(index_type, m=M, seed=0):
 
 
 def pooled(indices, tables, offsets, pooling):
-    """Of all samples and this rank's tables, in double precision and with gradients: [m, features]."""
+    """Returns the features of all samples from this rank's tables, [m, features], with gradients."""
     m, of_tables = (len(offsets) - 1) // TABLES, []
     for t in range(TABLES):
         ends = offsets[t * m : (t + 1) * m + 1].long()
@@ -90,7 +90,7 @@ def cut_axis(kind, m=M):
 
 
 def fuse(kind, blocks, m=M, n=N, k=K, dtype=None, group=None, tables=None, experts=None):
-    """From now on the shape runs with these blocks, as if they had won a race."""
+    """Lets later calls of this shape run with these blocks, as if they had won a race."""
     group = _groups.resolve(group)
     problem = _plans.Problem(kind, group, torch.device("cpu"), dtype or torch.float32, m, n, k, tables, experts)
     op = problem.op()
@@ -143,7 +143,7 @@ class RanksTest(Refusals):
         for kind in KINDS:
             for dtype in (torch.float32, torch.bfloat16):
                 if dtype == torch.bfloat16 and torch.__version__ < "2":
-                    continue  # gloo of PyTorch 1.13 does not sum bf16
+                    continue  # PyTorch 1.13's gloo does not sum bf16
                 rows = cut_axis(kind)
                 fuse(kind, [rows // 3, rows - rows // 3], dtype=dtype)
                 x, w = matrices(kind, dtype)
@@ -199,7 +199,7 @@ class RanksTest(Refusals):
                 self.assertEqual([t.shape for t in fake], [y.shape, normed.shape])
 
     def test_gradients_pass_an_epilogue(self):
-        """Against the same in PyTorch's own operations on the result without one."""
+        """Compares with PyTorch's own operations on the result of the operator without the norm."""
         for kind in ("matmul_all_reduce", "matmul_reduce_scatter"):
             fuse(kind, [cut_axis(kind) - 7, 7])
             rows = M if kind == "matmul_all_reduce" else M // RANKS
@@ -218,7 +218,7 @@ class RanksTest(Refusals):
                     y = getattr(mc2.torch, kind)(x, w, bias=bias, residual=residual)
                     normed = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + 1e-6) * weight
                 (y * 0.3 + normed.sin()).sum().backward()
-                if kind == "matmul_reduce_scatter" and not is_fused:  # the ranks' rows share one weight
+                if kind == "matmul_reduce_scatter" and not is_fused:  # all ranks' rows share the weight
                     dist.all_reduce(weight.grad)
                 gradients.append([leaf.grad for leaf in leaves])
             with self.subTest(kind):
@@ -246,8 +246,8 @@ class RanksTest(Refusals):
                 self.assert_near(getattr(mc2.torch, kind)(strided, transposed), oracle(kind, x, w))
 
     def test_gradients_are_those_of_the_whole_problem(self):
-        """Each rank's loss is the sum of its y * c; what all ranks together lose is differentiated in double
-        precision."""
+        """Each rank's loss is the sum of its y * c. The expected gradients are those of the sum of all ranks' losses,
+        in double precision."""
         for kind in KINDS:
             fuse(kind, [cut_axis(kind) - 7, 7])
             x, w = (t.requires_grad_() for t in matrices(kind))
@@ -273,7 +273,7 @@ class RanksTest(Refusals):
                 self.assert_near(w.grad, ws[RANK].grad)
 
     def under_autocast(self, call, given):
-        """The result under autocast, and the gradients of float32 leaves."""
+        """Returns the result under autocast and the gradients of the float32 leaves."""
         leaves = [tensor.detach().clone().requires_grad_() for tensor in given]
         with torch.autocast("cpu", torch.bfloat16):
             y = call(*leaves)
@@ -320,7 +320,7 @@ class RanksTest(Refusals):
         torch.testing.assert_close(y.float(), expected, rtol=0.1, atol=0.5)
 
     def test_bags_are_pooled_and_exchanged_and_so_are_their_gradients(self):
-        """Against each rank's features in double precision, of which every rank takes its samples'."""
+        """Compares with all ranks' features, pooled in double precision. Every rank gets those of its own samples."""
         columns, kind = 5, "embedding_all_to_all"
         for pooling, dtype, sparse, blocks in (
             ("sum", torch.float32, False, None),
@@ -394,7 +394,7 @@ class RanksTest(Refusals):
         for seed in range(3):
             mc2.torch.embedding_all_to_all(*bags(torch.int64, seed=seed)[:1], tables, bags(torch.int64, seed=seed)[1])
             self.assertEqual(len(_plans.untuned(_groups.resolve(None))), 1)
-            _plans._choices.clear()  # as tuning of another shape does
+            _plans._choices.clear()  # as tuning another shape does
         fuse(
             "embedding_all_to_all",
             [M // RANKS - 9, 9],
@@ -409,7 +409,7 @@ class RanksTest(Refusals):
         indices, offsets = bags(torch.int64)
         tables = torch.ones(TABLES, TABLE_ROWS, 4, requires_grad=True)
         y = mc2.torch.embedding_all_to_all(indices, tables, offsets)
-        y.mul_(2)  # it is no view
+        y.mul_(2)  # legal, because y is not a view
         with torch.no_grad():
             tables.add_(1)
         (gradient,) = torch.autograd.grad(y.sum(), tables, create_graph=True)
@@ -434,7 +434,7 @@ class RanksTest(Refusals):
         self.assertEqual(w.grad.shape, w.shape)
 
     def mlp(self, is_sequence_parallel):
-        """The same two layers whole and in parts, and the input of each form."""
+        """Returns the same two layers whole and split over the ranks, and their input and target."""
         torch.manual_seed(5)
         whole = torch.nn.Sequential(torch.nn.Linear(K, 36), torch.nn.GELU(), torch.nn.Linear(36, N))
         parts = torch.nn.Sequential(
@@ -456,7 +456,7 @@ class RanksTest(Refusals):
                 losses = []
                 for model, rows, optimizer in ((whole, slice(None), optimizers[0]), (parts, mine, optimizers[1])):
                     optimizer.zero_grad()
-                    # A rank's share of the squared error of all rows.
+                    # With M in the denominator, the losses of ranks with a part of the rows add up to the whole loss.
                     loss = ((model(x[rows]) - target[rows]) ** 2).sum() / M
                     loss.backward()
                     optimizer.step()
@@ -467,10 +467,10 @@ class RanksTest(Refusals):
                     torch.testing.assert_close(losses[1], losses[0], rtol=1e-4, atol=1e-5)
 
     def routed(self, experts, top_k, seed=0, tokens=50):
-        """Every rank's x, chosen experts and weights, and all experts' matrices, the same everywhere."""
+        """Returns every rank's x, chosen experts and weights, and all experts' matrices; the same on all ranks."""
         generator = torch.Generator().manual_seed(seed)
         popular = torch.rand(RANKS * experts, generator=generator) ** 3
-        popular[0] = 0  # an expert that nobody wants
+        popular[0] = 0  # nobody chooses this expert
         return (
             [
                 {
@@ -486,7 +486,7 @@ class RanksTest(Refusals):
 
     @staticmethod
     def mixture(x, experts, weights, w_up, w_down, b_up=None, b_down=None):
-        """The definition, token by token."""
+        """Returns the layer's result by its definition, token by token."""
         b_up, b_down = (
             torch.zeros(len(w), w.shape[2]) if b is None else b for w, b in ((w_up, b_up), (w_down, b_down))
         )
@@ -509,7 +509,7 @@ class RanksTest(Refusals):
             (2, 2, False, 0, True),
         ):
             mc2.torch.forget()
-            of_ranks, w_up, w_down = self.routed(experts, top_k, tokens=tokens)  # of rank 0, which may have none
+            of_ranks, w_up, w_down = self.routed(experts, top_k, tokens=tokens)  # rank 0 has `tokens` rows, maybe none
             own = slice(RANK * experts, (RANK + 1) * experts)
             counts = [
                 torch.bincount(r["experts"].flatten(), minlength=RANKS * experts).view(RANKS, experts) for r in of_ranks
@@ -587,7 +587,7 @@ class RanksTest(Refusals):
 
     def test_layers_that_wait_for_nothing_tell_all_ranks_of_too_many_rows(self):
         class Experts:
-            """Of two experts a rank, which give what they are given."""
+            """Stands in for two experts a rank, which return their input."""
 
             def __init__(self, m):
                 self.m, self.x, self.told = m, torch.zeros(m, 4), None
@@ -662,7 +662,7 @@ class RanksTest(Refusals):
             ("x", torch.zeros(4, 1, 3)),
             ("x", torch.zeros(4, 3, dtype=torch.int64)),
             ("experts", [[0, 0]] * 4),
-            ("experts", torch.zeros(4, 2)),  # the weights, that is
+            ("experts", torch.zeros(4, 2)),  # floats, as if the weights were passed
             ("experts", torch.zeros(4, 2, dtype=torch.bool)),
             ("experts", torch.zeros(3, 2, dtype=torch.int64)),
             ("weights", torch.ones(4, 1)),
@@ -672,7 +672,7 @@ class RanksTest(Refusals):
             ("w_up", torch.zeros(2, 3, 5).double()),
             ("w_down", torch.zeros(5, 3)),
             ("w_down", torch.zeros(3, 5, 3)),
-            ("w_down", torch.zeros(2, 4, 3)),  # not as wide as what comes of w_up
+            ("w_down", torch.zeros(2, 4, 3)),  # has 4 rows, but w_up gives 5 columns
             ("bias_up", torch.zeros(5)),
             ("bias_down", 1),
             ("activation", lambda rows: rows[:, :2]),
@@ -726,7 +726,7 @@ class RanksTest(Refusals):
         refused("unsupported", "dtype", dtype=torch.float64)
         refused("unsupported", "dtype", dtype="f32")
         if torch.__version__ < "2":
-            refused("unsupported", "dtype", dtype=torch.bfloat16)  # gloo does not exchange it
+            refused("unsupported", "dtype", dtype=torch.bfloat16)  # this gloo does not exchange it
         refused("unsupported", "m", m=1)
         refused("invalid_spec", "m", m=0)
         refused("invalid_spec", "tables", tables=(2, 3))
@@ -785,7 +785,7 @@ class RanksTest(Refusals):
             warnings.simplefilter("always")
             for m in (M, M, M - 1):
                 self.assert_near(mc2.torch.matmul_all_reduce(x[:m], w), oracle("matmul_all_reduce", x[:m], w))
-        # Rank 0 knows why; it is the one that looks for plans.
+        # Only rank 0 warns, because only rank 0 looks for plans.
         self.assertEqual([str(w.message)[:10] for w in caught if "mc2" in str(w.message)], ["mc2.torch:"] * (RANK == 0))
         self.assertTrue(RANK != 0 or "tune" in str(caught[0].message))
 
@@ -828,7 +828,7 @@ class RanksTest(Refusals):
         self.assertEqual(mc2.torch.tune_seen(0), [])
         problems = _plans.untuned(_groups.resolve(None))
         self.assertEqual([problem.m for problem in problems], [512 * RANKS] * 2)
-        mc2.torch.tune_seen(60)  # times that a busy host spoilt may leave one out; it is not tried again
+        mc2.torch.tune_seen(60)  # on a busy host one may fail; it is not tried again
         self.assertEqual(_plans.untuned(_groups.resolve(None)), [])
         counts = everyones(torch.tensor([len(_plans._plans)]))
         self.assertEqual(len({int(count) for count in counts}), 1)
@@ -889,7 +889,7 @@ class RanksTest(Refusals):
             x, w = matrices("matmul_all_reduce")
             self.assert_near(mc2.torch.matmul_all_reduce(x, w), oracle("matmul_all_reduce", x, w))
             self.assertEqual(chosen(), [[200, M - 200]])
-            # Another m: planned from the model, and equal on all ranks.
+            # Another m is planned from the model, with the same plan on all ranks.
             x, w = matrices("matmul_all_reduce", m=8 * M)
             self.assert_near(mc2.torch.matmul_all_reduce(x, w), oracle("matmul_all_reduce", x, w))
             counts = everyones(torch.tensor([sum(len(blocks) for blocks in chosen())]))
@@ -899,7 +899,7 @@ class RanksTest(Refusals):
         with tempfile.NamedTemporaryFile() as broken:
             broken.write(b"no database at all" * 100)
             broken.flush()
-            # Which bundle.sh leaves out.
+            # A package made by bundle.sh has no mc2._client; the warning then names this module.
             place = "127.0.0.1" if importlib.util.find_spec("mc2._client") else "mc2._client"
             for store, server, word in ((broken.name, "", "database"), ("", "http://127.0.0.1:1", place)):
                 mc2.torch.forget()
@@ -965,7 +965,7 @@ class RanksTest(Refusals):
             self.skipTest("PyTorch 1.13 has no torch.compile")
         layer = lambda *operands: mc2.torch.moe_layer(*operands) + 1
         compiled = torch.compile(layer, backend="eager")
-        for seed in range(2):  # other rows in each
+        for seed in range(2):  # each call has another number of rows
             of_ranks, w_up, w_down = self.routed(3, 2, seed, tokens=20 + seed)
             own = slice(RANK * 3, (RANK + 1) * 3)
             operands = [*of_ranks[RANK].values(), w_up[own], w_down[own]]
@@ -1002,7 +1002,7 @@ class RanksTest(Refusals):
         x, w = matrices(kind)
         self.assert_near(mc2.torch.matmul_reduce_scatter(x, w), oracle(kind, x, w))
         self.assertEqual(calls, [kind])
-        _symmetric.operator = lambda kind, group: None  # kept by a PyTorch that had it
+        _symmetric.operator = lambda kind, group: None  # the plan was kept by another PyTorch
         self.assert_near(mc2.torch.matmul_reduce_scatter(x, w), oracle(kind, x, w))
 
     def test_it_races_where_every_rank_has_it(self):
@@ -1094,7 +1094,7 @@ starts_jobs = unittest.skipUnless(
 
 
 class Jobs(unittest.TestCase):
-    SCRIPT = __file__  # whose tests run in every rank
+    SCRIPT = __file__  # every rank runs this file's tests
 
     def run_job(self, ranks, *arguments, **variables):
         with tempfile.TemporaryDirectory() as folder:
@@ -1131,7 +1131,7 @@ class TwoAndThreeRanks:
 
 
 def run_ranks():
-    """The tests of the main module, in a rank of a job or as what starts jobs."""
+    """Runs the tests of the main module: in a rank of a job the ranks' tests, otherwise those that start jobs."""
     if RANK >= 0:
         dist.init_process_group(
             "gloo",
@@ -1141,7 +1141,7 @@ def run_ranks():
             timeout=datetime.timedelta(seconds=60),
         )
     outcome = unittest.main(exit=False).result
-    if RANK >= 0:  # groups have threads, which the end of the interpreter may find at work
+    if RANK >= 0:  # ends the threads of groups before the interpreter ends
         dist.destroy_process_group()
         mc2.torch.forget()
     sys.exit(not outcome.wasSuccessful())

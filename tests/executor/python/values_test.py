@@ -1,4 +1,4 @@
-"""mc2's values in Python: operators, plans, models, samples, fits, the store and the service."""
+"""Tests mc2's values in Python: operators, plans, models, samples, fits, the store and the service."""
 
 import concurrent.futures
 import copy
@@ -57,7 +57,7 @@ class ValuesTest(Refusals):
             (OP.kind, OP.m, OP.n, OP.k, OP.dtype, OP.ranks), ("matmul_all_reduce", 4096, 8192, 3072, "f16", 8)
         )
         self.assertEqual((OP.cut_axis, OP.cut_axis_length, OP.first_lane), ("rows", 4096, "compute"))
-        self.assertEqual(OP.bytes_per_unit, 8192 * 2)  # a row of 8192 halves
+        self.assertEqual(OP.bytes_per_unit, 8192 * 2)  # one row of 8192 f16
         self.assertEqual(
             OP.replace(m=128), mc2.OpSpec("matmul_all_reduce", m=128, n=8192, k=3072, dtype="f16", ranks=8)
         )
@@ -203,7 +203,7 @@ class ValuesTest(Refusals):
 
 
 def samples_of(op, lengths=(64, 128, 256, 512, 1024, 2048, 4096)):
-    """Matmul 10 + 0.2 x us, collective 5 + 0.1 x us, three rounds."""
+    """Returns samples of three rounds: the matmul takes 10 + 0.2 x us, the collective 5 + 0.1 x us."""
     return [
         sample
         for turn in range(3)
@@ -235,7 +235,7 @@ class FitTest(Refusals):
         for field, rows, words in (
             ("block_rows", -5, {}),
             ("block_count", 1, {"block_count": -3}),
-            ("message_bytes", 1, {"message_bytes": 4}),  # of a matmul
+            ("message_bytes", 1, {"message_bytes": 4}),  # a matmul has no message
             ("round", 1, {"round": -1}),
             ("variant", 1, {"variant": ""}),
         ):
@@ -332,7 +332,7 @@ class StoreTest(Refusals):
             self.assertEqual(store.stats()["plans"], 1)
             self.refused("not_found", str(path), store.find_plan, OP.replace(m=1), model.fingerprint)
             self.refused("read_only", str(path), store.put_plan, plan)
-        self.refused("invalid_spec", "store", store.stats)  # closed
+        self.refused("invalid_spec", "store", store.stats)  # the store is closed
 
     def test_a_forked_child_is_refused_and_ends(self):
         path = self.directory() / "store.db"
@@ -350,7 +350,7 @@ class StoreTest(Refusals):
                     os._exit(0 if error.field == "store" and "forked" in str(error) else 1)
                 os._exit(2)
             self.assertEqual(os.waitpid(child, 0)[1], 0)
-            self.assertEqual(store.stats()["plans"], 1)  # the parent's still works
+            self.assertEqual(store.stats()["plans"], 1)  # the parent's store still works
 
     def test_threads_share_a_store(self):
         model = mc2.CostModel.from_json(EXAMPLE)
@@ -390,7 +390,7 @@ class FinderTest(Refusals):
         self.assertEqual((found.plan, found.digest, found.misses), (plan, plan.digest, []))
         other = finder.find(OP.replace(m=2048), model.fingerprint)
         self.assertEqual(other.plan.op.m, 2048)
-        self.assertEqual(len(other.misses), 2)  # the file and the store
+        self.assertEqual(len(other.misses), 2)  # one for the file, one for the store
 
     def test_a_service_answers_what_it_was_asked(self):
         model = mc2.CostModel.from_json(EXAMPLE)

@@ -1,4 +1,4 @@
-"""mc2_vllm: graphs with vLLM's collectives, which are defined here to its schemas; in ranks on gloo."""
+"""Tests mc2_vllm, in ranks on gloo, on graphs with vLLM's collectives, which this file defines to vLLM's schemas."""
 
 import sys
 import types
@@ -17,7 +17,7 @@ if torch is not None and RANK >= 0:
     from inductor_test import linear, operators, random, traced
     from mc2.torch import _ops, inductor
 
-    # Schemas of vllm/distributed/parallel_state.py, commit 00bb7e3 of vllm-project/vllm.
+    # The schemas are those of vllm/distributed/parallel_state.py, commit 00bb7e3 of vllm-project/vllm.
     LIBRARY = torch.library.Library("vllm", "DEF")
     for NAME, ARGUMENTS, THEIRS in (
         (
@@ -47,7 +47,7 @@ if torch is not None and RANK >= 0:
 
 
 class Coordinator:
-    """Of parallel_state._groups, by weak references."""
+    """Stands in for vLLM's group coordinators, to which parallel_state._groups has weak references."""
 
     def __init__(self, group):
         self.device_group = group
@@ -82,7 +82,7 @@ class RanksTest(unittest.TestCase):
         warnings.simplefilter("error")
 
     def rewritten(self, function, *inputs):
-        """The graph after the pass, whose results are those before."""
+        """Returns the graph after the pass, and checks that its results are the same as before."""
         module = traced(function, *inputs)
         expected = module(*inputs)
         with _ops._below_autograd():
@@ -119,7 +119,7 @@ class RanksTest(unittest.TestCase):
         self.assertEqual(operators(module), ["matmul_reduce_scatter"], inductor.report())
 
     def test_what_stays_is_vllms_own_again(self):
-        fuse("matmul_all_reduce", [M])  # not to be cut
+        fuse("matmul_all_reduce", [M])  # its plan is not to cut
         x, w = random(M, K), random(N, K)
         for function in (
             lambda x, w: V.all_reduce(linear(x, w), GROUP) * 2,
