@@ -1,11 +1,11 @@
-"""What the installed shared libraries show to the dynamic linker: symbols_test.py LIBRARY_FOLDER"""
+"""Checks which symbols the installed shared libraries export: symbols_test.py LIBRARY_FOLDER"""
 import pathlib
 import re
 import subprocess
 import sys
 
 ROOMS = ("planner", "store", "client", "profiler", "executor", "embed")
-# Namespaces and classes of sources that no public header declares.
+# Namespaces and classes that no public header declares.
 PRIVATE = (
     "mc2::executor::lanes::",
     "mc2::executor::host::",
@@ -14,17 +14,17 @@ PRIVATE = (
     "mc2::store::Fields",
     "(anonymous namespace)",
 )
-# What all rooms say, such as mc2::Error::text(), is the planner's and lies in mc2 itself.
+# Functions that all rooms use, such as mc2::Error::text(), are in namespace mc2 and belong to the planner's library.
 VOCABULARY = re.compile(r"mc2::(Error::)?[a-z_]+(\[abi:cxx11\])?\(")
 
 
 def shown_by(library: pathlib.Path) -> list[tuple[str, str]]:
-    """(kind, name) of every symbol that others can bind to."""
+    """Returns (kind, name) of every symbol that other libraries can bind to."""
     lines = subprocess.run(
         ["nm", "-D", "--defined-only", "-C", library], check=True, capture_output=True, text=True
     ).stdout.splitlines()
     symbols = [(line.split()[1], line.split(maxsplit=2)[2]) for line in lines]
-    return [symbol for symbol in symbols if not symbol[1].startswith("__odr_asan")]  # of the address sanitizer
+    return [symbol for symbol in symbols if not symbol[1].startswith("__odr_asan")]  # added by the address sanitizer
 
 
 def wrong_in(room: str, symbols: list[tuple[str, str]]) -> list[str]:

@@ -10,7 +10,7 @@
 
 #include "executor/nccl_tuner/src/interface.hpp"
 
-/// What an answer of the tuner plug-in takes, each timed by itself: docs/gpu.md.
+/// Measures how long an answer of the tuner plug-in takes (docs/gpu.md). Each call is timed by itself.
 ///
 ///     NCCL_TUNER_CONFIG_FILE=rules.csv build/ci/tests/nccl_tuner/answers_bench
 ///     build/ci/executor/nccl_tuner/libnccl-tuner-mc2.so

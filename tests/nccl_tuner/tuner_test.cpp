@@ -21,7 +21,7 @@
 #include "store/examples.hpp"
 #include "store/place.hpp"
 
-/// Loads the library as NCCL does, and asks it as each version of the interface does.
+/// Loads the plug-in as NCCL does, and calls it through each version of NCCL's tuner interface.
 namespace mc2::nccl_tuner::tuner_test {
 namespace {
 
@@ -44,11 +44,11 @@ void keep_line(LogLevel /*level*/, unsigned long about, const char* /*file*/, in
 
 struct Answer {
   Status status = kSuccess;
-  int channels = 0; ///< as NCCL leaves it
+  int channels = 0; ///< NCCL's value before it asks
   std::array<float, kAlgorithms * kProtocols> costs{};
 };
 
-/// A communicator by one version of the interface.
+/// A communicator as the plug-in sees it, through one version of the interface.
 class Communicator {
  public:
   Communicator(int version, std::size_t ranks, std::size_t nodes, Log log = keep_line) : version_(version) {
@@ -62,8 +62,8 @@ class Communicator {
       ask_ = tuner.get_coll_info, end_ = tuner.destroy;
       name_ = tuner.name;
     } else {
-      const auto& tuner = *static_cast<const TunerV5*>(table); // what v6 and v7 begin with
-      std::array<double, 512> constants{};                     // more than any version has
+      const auto& tuner = *static_cast<const TunerV5*>(table); // v6 and v7 begin with the same members
+      std::array<double, 512> constants{};                     // more than in any version
       int domains[3]{1, static_cast<int>(ranks), static_cast<int>(ranks)};
       status_ = tuner.init(&context_, 42, ranks, nodes, log, domains, constants.data());
       ask_ = tuner.get_coll_info, end_ = tuner.finalize;
@@ -232,7 +232,7 @@ TEST_P(NcclTuner, AStoresPlansGiveTheirChannels) {
     keep(plan_of("nccl(ctas=4)", 4, "GPU X"));
     keep(plan_of("nccl(ctas=16)", 2, "GPU Y"));
     keep(plan_of("tile_store(gemm_sms=132)", 16, "GPU X"));
-    // Newer, and behind the best of all for the same sizes.
+    // This plan is newer, but for a restricted purpose: it comes after the best plan of all for the same sizes.
     const auto of_few_blocks = plan_of("nccl(ctas=2)", 8, "GPU X");
     ASSERT_TRUE(store.put_plan(of_few_blocks, "tuned max_block_count=2", "2026-11-27T00:00:00Z"));
   }

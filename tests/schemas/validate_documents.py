@@ -1,8 +1,8 @@
-"""Validates documents that mc2 wrote against schemas/, and proves that changed ones fail.
+"""Validates documents that mc2 wrote against schemas/, and checks that changed documents fail.
 
 usage: validate_documents.py SCHEMAS_DIRECTORY DOCUMENTS_DIRECTORY [KIND]
 
-Every kind that has a schema must be among the documents, or every document of the one KIND that is named.
+Every kind that has a schema must be among the documents. With KIND, all documents must be of this kind.
 """
 
 import copy
@@ -64,11 +64,11 @@ OPTIONAL_KEYS = {
     "mlp_inner",
 }
 OPTIONAL_OF_SITES = {"op", "ranges", "reason"}
-FREE_OBJECTS = {"fingerprint", "numbers", "fields", "sources", "dtypes", "algorithms"}  # any key
+FREE_OBJECTS = {"fingerprint", "numbers", "fields", "sources", "dtypes", "algorithms"}  # objects with any keys
 
 
 def load_validators(directory):
-    """One validator per document kind, keyed by its schema name, e.g. "mc2.plan/1"."""
+    """Returns one validator per document kind, keyed by its schema name, e.g. "mc2.plan/1"."""
     schemas = {path.name: json.loads(path.read_text()) for path in sorted(directory.glob("*.schema.json"))}
     validators = {}
     for name, schema in schemas.items():
@@ -83,7 +83,7 @@ def load_validators(directory):
 
 
 def places(value, path=()):
-    """Every value inside a document with its path, the document itself aside."""
+    """Yields the path of every value inside a document, but not of the document itself."""
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in children:
         yield path + (key,)
@@ -107,22 +107,22 @@ def is_optional(path, document):
     if document.get("schema") == "mc2.plan_table/1" and len(path) == 3:
         return path[-1].startswith(("benefit_", "measured_", "neighbour_"))
     if path == ("machines",) or path[0] == "changes" and (path[-1] in ("purpose", "row") or "row" in path[:-1]):
-        return path[-1] not in ("row_id", "nonce")  # the purpose is of plans, the others for replicas
-    if path in (("samples",), ("models",), ("measurements",)) and document.get("schema") == "mc2.pruned/1":  # as asked
+        return path[-1] not in ("row_id", "nonce")  # only plans have a purpose; rows are for replicas
+    if path in (("samples",), ("models",), ("measurements",)) and document.get("schema") == "mc2.pruned/1":  # optional
         return True
     return path[-1] in OPTIONAL_KEYS or "options" in path[:-1] or is_free(path[:-1])
 
 
 def place_of(document, path):
-    """What the schema says of a place: alike for all elements of a list."""
+    """Identifies a place in a schema. All elements of a list with the same form are one place."""
     value = parent_of(document, path)[path[-1]]
     form = frozenset(value) if isinstance(value, dict) else type(value)
     return (document.get("schema"), tuple("*" if isinstance(key, int) else key for key in path), form)
 
 
 def mutations(document, known):
-    """(what was changed, changed document): each must be refused. Places in `known` are left out, the others join
-    it."""
+    """Yields (what was changed, changed document); each such document must be refused. Leaves out the places in `known`
+    and adds the others to it."""
     changed = dict(document, unknown_key=1)
     yield "unknown key at the root", changed
     for path in places(document):
@@ -150,7 +150,7 @@ def mutations(document, known):
 
 
 def check(path, validators, known):
-    """Problems with one document and its mutations, and how many there were."""
+    """Returns the problems with one document and its mutations, and the number of mutations."""
     document = json.loads(path.read_text())
     validator = validators.get(document.get("schema"))
     if validator is None:

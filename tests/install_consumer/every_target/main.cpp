@@ -18,7 +18,7 @@
 #include "mc2/store/layers.hpp"
 #include "mc2/store/store.hpp"
 
-// One call into each library, so that each has to be linked with all that it needs.
+// Calls into each library, so that each must be linked with all that it needs.
 int main() {
   const auto plan = mc2::planner::make_plan({}, {}, {});
   const auto stored = mc2::store::Store::open("/nonexistent/store.db", mc2::store::OpenMode::ReadOnly);
