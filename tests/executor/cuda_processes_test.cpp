@@ -356,7 +356,8 @@ TEST_F(CudaProcesses, HostsWithUnequallyManyRanksAreRefusedOnAll) {
   EXPECT_THAT(run_processes(kRanks, rank_main), Each(0));
 }
 
-// `mpirun --map-by node` numbers ranks in turn over the hosts, so ranks placed host by host may get the same device.
+// `mpirun --map-by node` numbers ranks in turn over the hosts. Ranks 0 and 1, taken for neighbours on one host, then
+// both claim to be number 0 there.
 TEST_F(CudaProcesses, RanksOfOnePlaceOnTheirHostAreRefusedOnAll) {
   const int port = free_port();
   const auto rank_main = [port](int rank) {
