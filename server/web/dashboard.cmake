@@ -1,7 +1,8 @@
-# The dashboard: server/web is built by Vite and written into the program. Sets dashboard_source, and MC2_HAS_DASHBOARD for the tests.
+# The dashboard: Vite builds server/web, and the result is compiled into the program. Sets dashboard_source, and
+# MC2_HAS_DASHBOARD for the tests.
 #
-# Packages come from the npm registry when the build is configured and package-lock.json has changed since; building needs no
-# network. Where that fails, AUTO goes without, and the next run of cmake tries again.
+# cmake fetches the packages from the npm registry at the first run and whenever package-lock.json has changed; building needs
+# no network. If fetching fails, AUTO leaves the dashboard out, and the next run of cmake tries again.
 set(MC2_DASHBOARD AUTO CACHE STRING "Build the dashboard of mc2 serve: AUTO, ON or OFF")
 set_property(CACHE MC2_DASHBOARD PROPERTY STRINGS AUTO ON OFF)
 
@@ -12,7 +13,7 @@ set(dashboard_files package.json package-lock.json .npmrc)
 list(TRANSFORM dashboard_files PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${dashboard_files})
 
-# Sets `reason` to why there can be no dashboard, or to nothing.
+# Installs the packages. Sets `reason` to why there can be no dashboard, or to an empty text.
 function(mc2_install_dashboard_packages)
   find_program(MC2_NODE node)
   find_program(MC2_NPM npm)
@@ -51,7 +52,7 @@ if(NOT MC2_DASHBOARD STREQUAL "OFF")
   mc2_install_dashboard_packages()
   set(dashboard_missing "${reason}")
 endif()
-set(MC2_DASHBOARD_MISSING "${dashboard_missing}" CACHE INTERNAL "") # why, for ./dev and for GET /
+set(MC2_DASHBOARD_MISSING "${dashboard_missing}" CACHE INTERNAL "") # why there is no dashboard, for ./dev and for GET /
 if(MC2_DASHBOARD STREQUAL "ON" AND dashboard_missing)
   message(FATAL_ERROR "MC2_DASHBOARD=ON, but ${dashboard_missing}")
 endif()
@@ -71,7 +72,8 @@ set(dashboard_inputs
   vite.config.ts)
 file(GLOB_RECURSE dashboard_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/src/*)
 list(TRANSFORM dashboard_inputs PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
-# Copied beside the packages, so that the source tree stays as it was checked out; and the schema to where vite.config.ts looks.
+# Sources are copied beside the packages, so that the source tree stays as it was checked out. The schema is copied to where
+# vite.config.ts looks for it.
 set(dashboard_schema ${PROJECT_SOURCE_DIR}/schemas/common.schema.json)
 add_custom_command(
   OUTPUT ${dashboard_source}

@@ -1,4 +1,4 @@
-// Writes the files that `vite build` made as C++ that holds their bytes.
+// Writes a C++ file with the bytes of the files that `vite build` made.
 // usage: node embed.mjs DIST OUTPUT.cpp
 import {createHash} from "node:crypto";
 import {readdirSync, readFileSync, writeFileSync} from "node:fs";

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes src/types.ts, what the dashboard reads of the service's answers, from schemas/.
+"""Writes src/types.ts, the types of the service's answers that the dashboard reads, from schemas/.
 
 usage: write_types.py [--check]
 
---check writes nothing, and fails where types.ts is not what the schemas give.
+--check writes nothing, and fails if types.ts differs from what the schemas give.
 """
 
 import json
@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SCHEMAS = HERE.parents[1] / "schemas"
 TARGET = HERE / "src" / "types.ts"
 
-# Name of a type, and where its schema stands; other names follow from the schemas that these refer to.
+# Names of types, and the place of each one's schema. Schemas that these refer to get names from their references.
 ROOTS = {
     "Plan": "plan.schema.json",
     "Explanation": "explanation.schema.json",
@@ -35,7 +35,7 @@ ROOTS = {
     "Model": "cost_model.schema.json",
     "History": "history.schema.json",
 }
-# Types of their own for what stands within others.
+# Names of types for schemas that stand inside others: type and key.
 PARTS = {
     "Listed": "List.items",
     "Llm": "LlmList.items",
@@ -55,7 +55,7 @@ def load(name):
 
 
 class Types:
-    """Interfaces by name, written as schemas are met."""
+    """TypeScript declarations by name, made for all schemas that ROOTS reach."""
 
     def __init__(self):
         self.files, self.texts, self.names = {}, {}, {}
@@ -65,7 +65,7 @@ class Types:
             self.define(name, reference)
 
     def resolve(self, reference):
-        """The schema that an absolute reference names: of a path, what its GET answers."""
+        """The schema at an absolute reference; for a path of the service, the schema of the answer to GET."""
         name, _, pointer = reference.partition("#")
         schema = self.files.setdefault(name, load(name))
         for key in pointer.split("/")[1:]:
@@ -86,14 +86,14 @@ class Types:
         name = self.names.get(reference)
         if name is None:
             name = "".join(part.capitalize() for part in re.split("_|(?=[A-Z])", reference.rpartition("/")[2]))
-            if name in self.names.values():  # as others call something else
+            if name in self.names.values():  # another file uses the name for another schema
                 name = self.names[reference.partition("#")[0]] + name
             self.names[reference] = name
         self.define(name, reference)
         return name
 
     def text(self, schema, file, place, indent):
-        """TypeScript of a schema; `place` is the type and key that it stands at."""
+        """TypeScript of a schema; `place` is the type and key at which the schema stands, e.g. "List.items"."""
         if "$ref" in schema:
             return self.named(schema["$ref"], file)
         for name, part in PARTS.items():

@@ -387,7 +387,7 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
   });
 
   it("draws how the service did over time", async () => {
-    for (const [where, chart, series] of [["health", "Questions for plans, each interval", "questions"], ["plans", "Gain of the raced plans", "gain"]]) {
+    for (const [where, chart, series] of [["health", "Questions for plans per interval", "questions"], ["plans", "Gain of the raced plans", "gain"]]) {
       let points = [];
       for (let tries = 0; tries < 100 && points.length < 3; ++tries) {
         ({points} = await api("/v1/history"));
@@ -479,7 +479,7 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
       await open("health");
       assert.ok(!(await textOf("[aria-label=State]")).includes("Replica"));
       await page.goto(`${url}/#/health`);
-      await page.getByText(/of a leader, with all that it had .* ago/).waitFor();
+      await page.getByText(/was up to date with its leader .* ago/).waitFor();
       assert.ok((await textOf("[aria-label=State]")).includes("Replica"));
     } finally {
       await stop(replica);

@@ -2,10 +2,10 @@ import type {
   Answer, Curves, Exploration, Explanation, History, List, LlmList, LlmPlan, MachineList, Model, Plan, Problem as Refusal, Races,
 } from "./types";
 
-/** What went wrong, as the service says it, or as much as is known without its word. */
+/** What went wrong: the service's problem document, or the part of one that the page can fill in without the service. */
 export type Problem = Pick<Refusal, "status" | "title" | "detail"> & Partial<Refusal>;
 
-/** A refusal, or no answer at all (status 0). */
+/** A refusal by the service; with status 0, no answer at all. */
 export class ApiError extends Error {
   constructor(readonly problem: Problem) {
     super(problem.detail);
@@ -15,13 +15,13 @@ export class ApiError extends Error {
 export type Parameters = Record<string, string | number | boolean | null | undefined>;
 
 const tokenKey = "mc2.token";
-/** Kept until the tab is closed, and nowhere else. */
+/** The bearer token. It is kept in the tab only, until the tab is closed. */
 export const token = {
   get: () => sessionStorage.getItem(tokenKey) ?? "",
   set: (value: string) => (value ? sessionStorage.setItem(tokenKey, value) : sessionStorage.removeItem(tokenKey)),
 };
 
-/** Without parameters that are empty. */
+/** The query part of an address, "" or "?m=64&n=64". Parameters without a value are left out. */
 export function query(parameters: Parameters): string {
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
@@ -53,7 +53,7 @@ async function ask(path: string, accept: string, body?: string): Promise<Respons
   return response;
 }
 
-/** Calls `tell` with the last id of each part of a stream of events, the moment it arrives, until the stream ends. */
+/** Reads a stream of events until it ends. Whenever a chunk arrives, calls `tell` with the last id in it. */
 async function readIds(stream: ReadableStream<Uint8Array>, tell: (id: number) => void): Promise<void> {
   const reader = stream.getReader(), decoder = new TextDecoder();
   for (let rest = ""; ; ) {
@@ -67,18 +67,18 @@ async function readIds(stream: ReadableStream<Uint8Array>, tell: (id: number) =>
 }
 
 /**
- * Calls `tell` with the store's epoch now and after every change, until it is stopped. An EventSource would do, but for
- * the token, which it cannot send.
+ * Calls `tell` with the store's present epoch, and with the new one after every change, until `stop` aborts. It does not
+ * use EventSource because that cannot send the token.
  */
 export async function followEpochs(tell: (epoch: number) => void, stop: AbortSignal): Promise<void> {
   const pauseMs = 5000;
   while (!stop.aborted) {
     try {
       const response = await fetch("/v1/changes", {headers: headersFor("text/event-stream"), cache: "no-store", signal: stop});
-      if (response.status === 401 || response.status === 403) return; // until there is another token
+      if (response.status === 401 || response.status === 403) return; // another token starts this function anew
       if (response.ok && response.body) await readIds(response.body, tell);
     } catch {
-      // the service has gone, or nobody listens any more
+      // the service is away, or `stop` has aborted
     }
     if (!stop.aborted) await new Promise((next) => setTimeout(next, pauseMs));
   }

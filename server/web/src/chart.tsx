@@ -6,7 +6,7 @@ import {useDark} from "./hooks";
 export interface Series {
   name: string;
   values: (number | null)[];
-  /** A colour of style.css. */
+  /** Name of a colour in style.css. */
   color: string;
   kind: "line" | "dashed" | "points" | "edge";
   size?: number;
@@ -21,10 +21,10 @@ export interface ChartProps {
   xName: string;
   xText: (value: number) => string;
   yText: (value: number) => string;
-  /** The marks of the axis, where each by itself would not do: times have one unit. */
+  /** Texts for all marks of the y axis together, e.g. times in one unit. Absent: each mark's yText. */
   yMarks?: (values: number[]) => string[];
   logarithmic?: "x" | "xy";
-  /** x counts seconds since 1970. */
+  /** Whether x is a time, in seconds since 1970. */
   isOverTime?: boolean;
   height?: number;
   onPick?: (index: number) => void;
@@ -41,7 +41,7 @@ function uplotSeries(series: Series): uPlot.Series {
   return {...common, width: 2, ...(series.kind === "dashed" ? {dash: [6, 5]} : {})};
 }
 
-/** Powers of two inside, at most about ten of them. */
+/** Powers of two from low to high, at most about ten of them. */
 function powersOfTwo(low: number, high: number): number[] {
   const first = Math.ceil(Math.log2(low)), last = Math.floor(Math.log2(high));
   const step = Math.ceil((last - first + 1) / 10);
@@ -50,14 +50,14 @@ function powersOfTwo(low: number, high: number): number[] {
   return powers;
 }
 
-/** Of moments that are so many seconds apart, UTC: what tells them apart. */
+/** Texts for moments that are `step` seconds apart: the part of date or time that tells them apart, in UTC. */
 function timeMarks(seconds: number[], step: number): string[] {
   const day = 86400, minute = 60;
-  const [from, to] = step >= day ? [5, 10] : step >= minute ? [11, 16] : [11, 19]; // of 2026-01-31T23:59:59
+  const [from, to] = step >= day ? [5, 10] : step >= minute ? [11, 16] : [11, 19]; // positions in 2026-01-31T23:59:59
   return seconds.map((second) => new Date(second * 1000).toISOString().slice(from, to));
 }
 
-/** What stands at one place of the axis, the ends of a band as an interval. */
+/** The values of all series at one index as text; those of the band as an interval. */
 function valuesAt(props: ChartProps, index: number): string {
   const at = (name: string) => props.series.find((series) => series.name === name)?.values[index] ?? null;
   const shown = props.series
@@ -110,7 +110,7 @@ function options(props: ChartProps, width: number): uPlot.Options {
   };
 }
 
-/** Lines and points over one axis; what is pointed at or touched is told below. Every chart has its numbers in a table beside it. */
+/** Lines and points over one axis. A line below tells the values that are pointed at or touched. Callers add a TableOf. */
 export function Chart(props: ChartProps) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);

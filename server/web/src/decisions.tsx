@@ -21,12 +21,12 @@ const nameOf = ({parameter}: Parameter) => names[parameter] ?? parameter.replace
 function valueText({unit}: Parameter, value: number): string {
   if (unit === "us") return time(value);
   if (unit !== "x") return String(Math.round(value));
-  const digits = Math.abs(value - 1) < 0.01 ? 6 : 3; // a change of less than 1 % is one, too
+  const digits = Math.abs(value - 1) < 0.01 ? 6 : 3; // so that a change of less than 1 % is visible
   const rounded = value.toLocaleString("en", {maximumSignificantDigits: digits, useGrouping: false});
   return `× ${rounded}`;
 }
 
-/** Where a value stands between the furthest that were tried, 0 to 1: by ratios, but near 0 by differences. */
+/** Place of a value between the two end values, from 0 to 1: on a logarithmic scale that becomes linear near 0. */
 function placeOf({lower, higher, value: today}: Parameter, value: number): number {
   const [low, high] = [lower.end_value, higher.end_value];
   if (high <= low) return 0.5;
@@ -35,15 +35,22 @@ function placeOf({lower, higher, value: today}: Parameter, value: number): numbe
   return Math.min(1, Math.max(0, (scaled(value) - scaled(low)) / (scaled(high) - scaled(low))));
 }
 
-const marks: Record<Flip["kind"], string> = {other_lengths: "other lengths", other_count: "another number of blocks", cut_or_uncut: "cut or not"};
+const marks: Record<Flip["kind"], string> = {
+  other_lengths: "other block lengths",
+  other_count: "another number of blocks or another variant",
+  cut_or_uncut: "cut instead of uncut, or the reverse",
+};
 
 const rowHeight = 52, barTop = 18, barHeight = 14;
 
-/** Up to where a plan is good enough in one direction; a plan is of one m and n, so there up to the next decision. */
+/**
+ * The value up to which a plan is within 1 % of the best in one direction. For another m or n that is not known, as a plan
+ * holds for its own m and n only; there it is the value at which the decision changes first.
+ */
 const goodUntil = ({parameter}: Parameter, {one_percent_value, flips, end_value}: Excursion) =>
   one_percent_value ?? (parameter === "rows" || parameter === "columns" ? flips[0]?.value : undefined) ?? end_value;
 
-/** Told apart by their form as well as by colour. */
+/** A shape for each kind of flip, so that kinds do not differ by colour only. */
 const shapes: Record<Flip["kind"], ComponentChildren> = {
   other_lengths: <circle r="5" />,
   other_count: <rect x="-5" y="-5" width="10" height="10" />,
@@ -81,7 +88,7 @@ function Range({parameter, isGood, y}: {parameter: Parameter; isGood: boolean; y
   );
 }
 
-/** How far each thing that a plan was made from may be off before another plan is better. */
+/** Shows how far each value that a plan was made from may be off before another plan is better. */
 export function Decisions({sensitivity}: {sensitivity: Sensitivity}) {
   const {parameters, kept_us, best_us} = sensitivity;
   const loss = best_us > 0 ? kept_us / best_us - 1 : 0;
@@ -90,7 +97,7 @@ export function Decisions({sensitivity}: {sensitivity: Sensitivity}) {
   return (
     <>
       <h3>What would change the decision</h3>
-      {!isGood && <p>By the model as it is, this plan already loses {percent(loss)} to the best one: no value makes it good to within 1 %.</p>}
+      {!isGood && <p>By the model as it is, this plan already takes {percent(loss)} longer than the best one, so no range is marked as good.</p>}
       <figure class="decisions">
         <svg role="img" aria-label={label} width="100%" height={parameters.length * rowHeight}>
           {parameters.map((parameter, i) => (
@@ -106,7 +113,7 @@ export function Decisions({sensitivity}: {sensitivity: Sensitivity}) {
               <svg width="16" height="16" viewBox="-8 -8 16 16" aria-hidden="true">
                 <g class={`flip ${kind}`}>{shapes[kind as Flip["kind"]]}</g>
               </svg>{" "}
-              from here on best: {text}
+              from here on another plan is best: {text}
             </span>
           ))}
         </figcaption>

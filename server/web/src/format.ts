@@ -13,16 +13,16 @@ const unitOf = (us: number): Unit =>
 
 const inUnit = (us: number, unit: Unit): string => `${rounded(us / unit.us, 4)} ${unit.name}`;
 
-/** Four digits, in the unit that suits; what rounding left of nothing is nothing. */
+/** A time with four digits in s, ms or µs. Times below 1e-6 µs are rounding errors and become 0. */
 export const time = (us: number): string => inUnit(Math.abs(us) < 1e-6 ? 0 : us, unitOf(us));
 
-/** The marks of one axis, all in the unit that suits the largest; what is nothing beside that is 0. */
+/** Texts for the marks of one axis, all in the unit of the largest mark. Marks that are rounding errors beside it become 0. */
 export function timeMarks(marks: number[]): string[] {
   const largest = Math.max(0, ...marks);
   return marks.map((us) => inUnit(Math.abs(us) < 1e-9 * largest ? 0 : us, unitOf(largest)));
 }
 
-/** What a kept plan gains, for lists. */
+/** The gain of a kept plan, for lists. */
 export const gainText = ({benefit, is_measured}: PlanResult): string =>
   `${percent(benefit)}${is_measured ? "" : " predicted"}`;
 
@@ -39,7 +39,7 @@ export function bytes(value: number): string {
 
 export const size = (value: number, axis: string): string => (axis === "bytes" ? bytes(value) : `${rounded(value, 6)} ${axis}`);
 
-/** " experts=8 top_k=2 +bias": what an operator has beside kind, sizes, type and ranks. */
+/** What an operator has in addition to kind, sizes, type and ranks: " experts=8 top_k=2 +bias". */
 export const optionsText = (op: Op): string =>
   (op.experts_per_rank ? ` experts=${op.experts_per_rank}/rank` : "") +
   (op.experts ? ` experts=${op.experts.count} top_k=${op.experts.top_k}` : "") +
@@ -68,12 +68,12 @@ export function variantText(variant: Variant): string {
   return settings.length ? `${variant.name}(${settings.join(",")})` : variant.name;
 }
 
-/** Of the serial time, as the service has predicted both. */
+/** The predicted share of the serial time that the plan saves. */
 export const benefit = (plan: Plan): number => (plan.serial_us > 0 ? 1 - plan.makespan.us / plan.serial_us : 0);
 
 export const shortDigest = (digest: string): string => digest.slice(0, 12);
 
 export const date = (iso: string): string => iso.replace("T", " ").replace("Z", " UTC");
 
-/** UTC, as every time here. */
+/** A moment to the minute, in UTC like all moments on the page. */
 export const minute = (iso: string): string => iso.slice(0, "2026-01-31T23:59".length).replace("T", " ");

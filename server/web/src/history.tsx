@@ -19,7 +19,7 @@ interface HistoryChart {
   text: (value: number) => string;
 }
 
-/** Of a table: the newest; the answer of /v1/history has all. */
+/** Most rows of a table, the newest ones. /v1/history has all. */
 const shownRows = 300;
 
 const secondsOf = (point: HistoryPoint) => Date.parse(point.moment) / 1000;
@@ -56,7 +56,7 @@ function OverTime({chart, points}: {chart: HistoryChart; points: HistoryPoint[]}
   );
 }
 
-/** What the service has kept of how it did in the last week. */
+/** Charts of the service's history over the last week. */
 export function History({charts}: {charts: HistoryChart[]}) {
   const refreshMs = 60_000, weekMs = 7 * 24 * 3600 * 1000;
   const [round, setRound] = useState(0);
@@ -73,7 +73,7 @@ export function History({charts}: {charts: HistoryChart[]}) {
         {({points}) =>
           points.length < 2 ? (
             <p class="muted">
-              A point is kept every five minutes (<code>mc2 serve --history-interval</code>); there are {points.length} yet.
+              A point is kept every five minutes (<code>mc2 serve --history-interval</code>); so far there are {points.length}.
             </p>
           ) : (
             <>
@@ -96,7 +96,7 @@ const chart = (title: string, text: HistoryChart["text"], rows: LineRow[]): Hist
 };
 
 export const serviceCharts = [
-  chart("Questions for plans, each interval", count, [
+  chart("Questions for plans per interval", count, [
     ["asked", "questions"],
     ["answered from memory", "questions_from_memory", "dashed"],
   ]),
@@ -112,7 +112,7 @@ export const planCharts = [
     ["gain over serial, median", "gain"],
     ["predicted loss of the worst stale plan", "worst_loss"],
   ]),
-  chart("Measured time against the predicted", percent, [
+  chart("Error of the predicted time of raced plans", percent, [
     ["median", "prediction_error"],
     ["0.9 quantile", "prediction_error_p90", "dashed"],
   ]),

@@ -14,8 +14,9 @@ const problemOf = (error: unknown): Problem =>
     : {status: 0, title: "The page failed", detail: error instanceof Error ? error.message : String(error)};
 
 /**
- * What `load` answers; asked again whenever `key` changes. While an answer is on its way no second question is sent: of
- * those that come up meanwhile only the last is asked, so that dragging a slider neither floods the service nor stalls.
+ * The result of `load`, which is called again whenever `key` changes; never while `key` is null. Only one call runs at a
+ * time. Of the changes of `key` meanwhile only the last one leads to a call, so that dragging a slider neither floods the
+ * service nor stalls.
  */
 export function useLoaded<T>(key: string | null, load: () => Promise<T>): Loaded<T> {
   const [state, setState] = useState<Loaded<T>>({isLoading: key !== null});
@@ -53,12 +54,12 @@ export function useLoaded<T>(key: string | null, load: () => Promise<T>): Loaded
 
 const ChangeCount = createContext(0);
 export const ChangesProvider = ChangeCount.Provider;
-/** How often the store has changed since the page was opened: part of the key of whatever shows what it holds now. */
+/** Number of the store's changes since the page was opened. Views of the store's present content make it part of their key. */
 export const useChanges = (): number => useContext(ChangeCount);
 
-/** Counts for ChangesProvider. Tabs that nobody looks at keep no connection: browsers have six for a service. */
+/** The number for ChangesProvider. A hidden tab holds no connection, since browsers allow six for a service. */
 export function useChangeCount(visit: number): number {
-  const gatherMs = 300; // changes come by the hundred
+  const gatherMs = 300; // counts changes within this time as one, as they may come by the hundred
   const [count, setCount] = useState(0);
   useEffect(() => {
     let known: number | undefined, timer: ReturnType<typeof setTimeout> | undefined, stop = new AbortController();
@@ -87,7 +88,7 @@ export function useChangeCount(visit: number): number {
   return count;
 }
 
-/** True while the reader prefers dark. */
+/** Whether the reader prefers the dark colour scheme. */
 export function useDark(): boolean {
   const [query] = useState(() => matchMedia("(prefers-color-scheme: dark)"));
   const [isDark, setDark] = useState(query.matches);
@@ -99,7 +100,7 @@ export function useDark(): boolean {
   return isDark;
 }
 
-/** The part of the address behind "#", split: "#/plans/abc?op=x" is {path: ["plans", "abc"], parameters}. */
+/** The part of the address behind "#", split: "#/plans/abc?op=x" is {path: ["plans", "abc"], parameters: {op: "x"}}. */
 export interface Place {
   path: string[];
   parameters: URLSearchParams;
@@ -110,7 +111,7 @@ function currentPlace(): Place {
   return {path: path.split("/").filter(Boolean).map(decoded), parameters: new URLSearchParams(search)};
 }
 
-/** As it stands where it is not percent-encoded as it should be: no page is called so. */
+/** Decodes a percent-encoded part. A part with invalid encoding is returned as it is; no page has such a name. */
 function decoded(part: string): string {
   try {
     return decodeURIComponent(part);

@@ -1,13 +1,13 @@
-// What vite.config.ts reads from schemas/common.schema.json.
+// vite.config.ts defines this from schemas/common.schema.json.
 declare const operatorNames: {kinds: string[]; poolingKind: string; kindsWithExperts: string[]; groupedKinds: string[]; dtypes: string[]};
 
 export const {kinds, dtypes} = operatorNames;
 
-/** Whether a kind asks for tables. */
+/** Whether operators of a kind have embedding tables. */
 export const pools = (kind: string) => kind === operatorNames.poolingKind;
 
-/** Whether a rank may hold several experts. */
+/** Whether a rank may hold several experts in operators of a kind. */
 export const hasExperts = (kind: string) => operatorNames.kindsWithExperts.includes(kind);
 
-/** Whether rows choose experts. */
+/** Whether each row chooses experts in operators of a kind. */
 export const choosesExperts = (kind: string) => operatorNames.groupedKinds.includes(kind);

@@ -11,7 +11,7 @@ import {PlanPage} from "./pages/plan";
 import {PlansPage} from "./pages/plans";
 import {QueryPage} from "./pages/query";
 
-/** An address of no page: followed from an old link, or typed. */
+/** Shown for an address that belongs to no page, e.g. from an old link or mistyped. */
 function NoPage() {
   return (
     <>
@@ -26,7 +26,7 @@ function NoPage() {
 
 const noPage = {path: null, title: "No such page", depth: 0, show: () => <NoPage />};
 
-/** With how many parts an address may have beyond the page's own name. */
+/** The pages. `depth` is the most parts that an address may have behind the page's own name. */
 const pages = [
   {path: "", title: "Ask", depth: 0, show: (place: Place) => <QueryPage given={place.parameters} />},
   {
@@ -73,7 +73,7 @@ function TokenForm({onChange}: {onChange: () => void}) {
 
 function App() {
   const place = usePlace();
-  const [visit, setVisit] = useState(0); // a token changes every answer
+  const [visit, setVisit] = useState(0); // counts new tokens; a token may change every answer
   const changes = useChangeCount(visit);
   const main = useRef<HTMLElement>(null);
   const isFirst = useRef(true);
@@ -82,7 +82,7 @@ function App() {
 
   useEffect(() => {
     document.title = `${current.title} · mc2`;
-    // Whoever follows a link by keyboard or ear goes on reading at the new page, as after any other link.
+    // Moves the focus to the new page, so that keyboards and screen readers go on there, as after any other link.
     if (!isFirst.current) main.current?.focus();
     isFirst.current = false;
   }, [address]);

@@ -1,4 +1,4 @@
-/** One number of the Prometheus text format. */
+/** One sample line of the Prometheus text format. */
 export interface Metric {
   name: string;
   labels: Record<string, string>;
@@ -8,7 +8,7 @@ export interface Metric {
 const label = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g;
 const unescape = (text: string) => text.replace(/\\(.)/g, (_, c: string) => (c === "n" ? "\n" : c));
 
-/** Lines that are no numbers are left out. */
+/** Parses the Prometheus text format. Comments and lines without a number are left out. */
 export function parseMetrics(text: string): Metric[] {
   const metrics: Metric[] = [];
   for (const line of text.split("\n")) {

@@ -4,7 +4,7 @@ import type {Problem} from "./api";
 import {shortDigest} from "./format";
 import type {Machine} from "./types";
 
-/** Begins with its subject: "ranks is 1; legal: 2 to 1024", "machine: no machine has ...". */
+/** The text of a problem, beginning with its field: "ranks is 1; legal: 2 to 1024", "machine: no machine has ...". */
 function problemText({field, detail}: Problem): string {
   if (!field) return detail;
   return /^(is|are|has|have|must|needs|differs|does|cannot|takes|names|ends)\b/.test(detail) ? `${field} ${detail}` : `${field}: ${detail}`;
@@ -20,21 +20,21 @@ export function ProblemBox({problem}: {problem: Problem}) {
   );
 }
 
-/** What was loaded, or why not. What is shown stays while its successor is on its way. */
+/** Shows the loaded value, or the problem. The old value stays visible while the next one is loading. */
 export function Shown<T>({loaded, children}: {loaded: Loaded<T>; children: (value: T) => ComponentChildren}) {
   if (loaded.problem) return <ProblemBox problem={loaded.problem} />;
   if (loaded.value === undefined) return <p class="muted">{loaded.isLoading ? "Loading …" : ""}</p>;
   return <>{children(loaded.value)}</>;
 }
 
-/** A machine's label, with its digest where another one has the same. */
+/** A machine's label, followed by its digest if another machine has the same label. */
 export function machineName(machines: Machine[], digest: string): string {
   const label = machines.find((machine) => machine.digest === digest)?.label;
   const isAlone = machines.filter((machine) => machine.label === label).length === 1;
   return label && isAlone ? label : `${label ?? "machine"} (${shortDigest(digest)})`;
 }
 
-/** Names with their values. */
+/** A list of names with their values. */
 export function Facts({facts}: {facts: [name: string, value: ComponentChildren][]}) {
   return (
     <dl class="facts">
@@ -48,7 +48,7 @@ export function Facts({facts}: {facts: [name: string, value: ComponentChildren][
   );
 }
 
-/** A whole number of a form. */
+/** A form field for a whole number. */
 export function NumberField(props: {
   label: string;
   value: string;
@@ -74,7 +74,7 @@ export function NumberField(props: {
   );
 }
 
-/** One of some values of a form. */
+/** A form field for one of several values. */
 export function Choice(props: {
   label: string;
   value: string;
@@ -96,9 +96,9 @@ export function Choice(props: {
   );
 }
 
-/** Machines to choose from, or none where there is only one. */
+/** Machines to choose from. The first choice names none and leaves it to the service. */
 export const machineChoices = (machines: Machine[]): [value: string, text: string][] => [
-  ["", "the only one"],
+  ["", "the only one that can answer"],
   ...machines.map(({digest}): [string, string] => [digest, machineName(machines, digest)]),
 ];
 
@@ -106,9 +106,9 @@ export interface Column<Row> {
   name: string;
   of: (row: Row) => ComponentChildren;
   isNumber?: boolean;
-  /** Not to be wrapped: a wide table scrolls instead. */
+  /** Whether cells stay on one line; a wide table then scrolls. */
   isOneLine?: boolean;
-  /** By what rows are sorted when the column's name is pressed. */
+  /** The value to sort rows by when the column's name is pressed. Absent: rows cannot be sorted by this column. */
   key?: (row: Row) => string | number;
 }
 
@@ -161,7 +161,7 @@ export function Table<Row>({caption, columns, rows, sorted, onSort, isCaptionHid
   );
 }
 
-/** The numbers of a chart for those who do not see it. */
+/** A chart's numbers as a table, for readers who cannot see the chart. */
 export function TableOf<Row>(props: TableProps<Row>) {
   return (
     <details class="numbers">

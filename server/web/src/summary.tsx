@@ -4,7 +4,7 @@ import type {Plan, Race} from "./types";
 
 const interval = (low: number, high: number, text: (value: number) => string) => ` (${text(low)} to ${text(high)})`;
 
-/** What was measured of a plan: by the race that it won, else by the last race that its cut and variant ran in. */
+/** Measured values of a plan: from the race that it won, else from the last race in which its cut and variant ran. */
 export interface Measured {
   fused_us: number;
   serial_us: number;
@@ -26,7 +26,7 @@ function measuredText({fused_us, serial_us, spread, measured_at}: Measured): str
   return serial_us > 0 ? `${fused}, serial ${serial}${when}` : `${fused}${when}`;
 }
 
-/** What a plan does, as predicted and as measured; `otherwise` where it was not. */
+/** Predicted and measured values of a plan. `otherwise` is the text for a plan that was not measured. */
 export function planFacts(
   plan: Plan,
   measured: Measured | undefined,

@@ -4,7 +4,7 @@ import {blocksOf, time, timeMarks} from "./format";
 import {TableOf} from "./parts";
 import type {Lane, Plan, Span} from "./types";
 
-/** One bar of a row: when, on which lane, and what it is. */
+/** One bar of a row: when it starts and ends, on which lane, and what it stands for. */
 export interface Bar extends Span {
   lane: Lane | "whole";
   name: string;
@@ -18,7 +18,7 @@ export interface Row {
 
 const other = (lane: Lane): Lane => (lane === "compute" ? "communication" : "compute");
 
-/** Both lanes of a plan. With the local part first, block 0 is that. */
+/** Two rows, one for each lane of a plan. If the local part comes first, the first bar is the local part. */
 export function planRows(plan: Plan, firstLane: Lane, title = ""): Row[] {
   const lengths = blocksOf(plan.cut);
   const names = plan.is_local_first ? ["own shard", ...lengths.map(String)] : lengths.map(String);
@@ -31,7 +31,7 @@ export function planRows(plan: Plan, firstLane: Lane, title = ""): Row[] {
   ];
 }
 
-/** One part of the operator after the other, as it runs without mc2. */
+/** One row for the serial operator: the uncut parts one after the other. */
 export function serialRow(name: string, firstLane: Lane, compute_us: number, communication_us: number): Row {
   const first_us = firstLane === "compute" ? compute_us : communication_us;
   const end_us = compute_us + communication_us;
@@ -50,12 +50,12 @@ export const wholeRow = (name: string, end_us: number): Row => ({
 });
 
 const rowHeight = 44, barTop = 17, barHeight = 22;
-const textWidth = 7; // of a digit, pixels
-const wideWidth = 640, narrowWidth = 300; // of the rows, pixels: at least that, on a desk and in a hand
+const textWidth = 7; // pixels of a digit
+const wideWidth = 640, narrowWidth = 300; // least pixels of a row on a wide and on a narrow screen
 
 const barText = (bar: Bar) => `${bar.name}, ${time(bar.start_us)} to ${time(bar.end_us)}`;
 
-/** Rows of bars over one axis of time; the bar that is pointed at or touched is told below. */
+/** Rows of bars over one time axis. A line below tells the bar that is pointed at or touched. */
 export function TimelineChart({rows, label}: {rows: Row[]; label: string}) {
   const end_us = Math.max(1e-9, ...rows.flatMap((row) => row.bars.map((bar) => bar.end_us)));
   const height = rows.length * rowHeight + 22;

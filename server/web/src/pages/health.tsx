@@ -15,8 +15,8 @@ const unique = (values: (string | undefined)[]) => [...new Set(values.filter((va
 
 function replicaText({connected, behind_ms}: NonNullable<Readiness["replica"]>) {
   const age = time(1e3 * behind_ms);
-  if (connected) return `of a leader, with all that it had ${age} ago`;
-  return <strong>of a leader that does not answer, with what it had {age} ago at best</strong>;
+  if (connected) return `was up to date with its leader ${age} ago`;
+  return <strong>its leader does not answer; it was up to date {age} ago at best</strong>;
 }
 
 function Routes({metrics}: {metrics: Metric[]}) {

@@ -8,7 +8,7 @@ import {dtypes} from "../kinds";
 import {Choice, machineChoices, NumberField, ProblemBox, Shown, Table} from "../parts";
 import type {Llm, LlmPlan, LlmSite, LlmStep, Machine} from "../types";
 
-/** What the form holds; every field but `llm` is a parameter of the question. */
+/** Content of the form. Every field but `llm` is a query parameter of the same name. */
 type Question = Record<"llm" | "ranks" | "first_m" | "m" | "dtype" | "machine", string>;
 
 const usual: Question = {llm: "", ranks: "8", first_m: "1", m: "16384", dtype: "", machine: ""};
@@ -17,7 +17,7 @@ const fieldNames = Object.keys(usual) as (keyof Question)[];
 const fromParameters = (given: URLSearchParams): Question =>
   Object.fromEntries(fieldNames.map((name) => [name, given.get(name) ?? usual[name]])) as Question;
 
-/** A configuration that was chosen from the reader's own files; it is in no address. */
+/** A configuration from the reader's own files. No address contains it. */
 interface OwnConfig {
   name: string;
   text: string;
@@ -25,7 +25,7 @@ interface OwnConfig {
 
 const longestStep = 65_536;
 
-/** Ranges of all of its operators take longer than one plan may. */
+/** Planning the ranges of all operators takes longer than the default deadline of one plan. */
 const deadlineMs = 30_000;
 
 const ask = ({llm, ...parameters}: Question, own: OwnConfig | null): Promise<LlmPlan> => {
@@ -109,7 +109,7 @@ function savedText(step: LlmStep | undefined): string {
   return percent(benefit(step)) + (interval ? ` (${percent(interval.low)} to ${percent(interval.high)})` : "");
 }
 
-/** Steps of both forms side by side, by tokens. */
+/** One row per number of tokens, with the steps of both forms side by side. */
 function rowsOf(steps: LlmStep[]) {
   const at = (tokens: number, form: LlmStep["form"]) =>
     steps.find((step) => step.tokens === tokens && step.form === form);
@@ -130,9 +130,10 @@ function Steps({plan}: {plan: LlmPlan}) {
     <>
       <h3>What fusing saves in a step</h3>
       <p>
-        Predicted time of these layers, all of them, in one step of m tokens: a decode step of m sequences, or a prefill
-        of m tokens; where ranks have m / ranks rows, m is padded to what they divide. Attention, norms and all else are
-        not in it. In brackets the 90 % interval, all layers fast or slow together.
+        Predicted time of all these layers together in one step of m tokens: a decode step of m sequences, or a prefill of
+        m tokens. Where every rank has m / ranks rows, m is rounded up to a multiple of the ranks. Attention, norms and
+        everything else are left out. The 90 % interval in brackets assumes that all layers are fast together or slow
+        together.
       </p>
       <Chart
         label="Share of the time that fusing saves, by tokens of a step"
@@ -186,7 +187,7 @@ function AnswerCard({plan}: {plan: LlmPlan}) {
           {name: "layer", of: ({layer}) => layer, isOneLine: true},
           {name: "operator", of: ({kind}) => kind, isOneLine: true},
           {name: "n x k", of: ({op}) => (op ? `${count(op.n)} x ${count(op.k)}` : ""), isNumber: true},
-          {name: "times", of: (site) => count(site.count), isNumber: true},
+          {name: "count", of: (site) => count(site.count), isNumber: true},
           {name: "fuse at m", of: fusedText, isOneLine: true},
           {name: "gain", of: gainText, isNumber: true},
         ]}

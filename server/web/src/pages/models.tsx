@@ -32,7 +32,7 @@ export function ModelsPage() {
 const axisName = (curve: Curve) => (curve.axis === "bytes" ? "bytes of a block's message" : `${curve.axis} of a block`);
 const xText = (curve: Curve) => (x: number) => (curve.axis === "bytes" ? bytes(x) : String(Math.round(x)));
 
-/** uPlot wants one list of sizes for lines and samples alike. */
+/** Joins points and samples in one list, ascending by x, because uPlot takes one list of x for all series. */
 function merged(curve: Curve) {
   const rows = [
     ...curve.points.map((point) => ({x: point.x, point, sample: undefined as CurveSample | undefined})),
@@ -46,7 +46,7 @@ function merged(curve: Curve) {
 const groups: {name: string; color: string; is: (sample: CurveSample) => boolean}[] = [
   {name: "alone", color: "compute", is: (sample) => !sample.is_co_run && !sample.is_outlier},
   {name: "beside the other lane", color: "communication", is: (sample) => sample.is_co_run && !sample.is_outlier},
-  {name: "left out", color: "muted", is: (sample) => sample.is_outlier},
+  {name: "outlier, not fitted", color: "muted", is: (sample) => sample.is_outlier},
 ];
 
 function CurveCharts({curve}: {curve: Curve}) {
@@ -106,9 +106,9 @@ function CurveSection({curve}: {curve: Curve}) {
           ["Measured range", `${size(curve.valid_min_x, curve.axis)} to ${size(curve.valid_max_x, curve.axis)}`],
           ["90 % interval", `± ${percent(curve.relative_interval)}`],
           ["Residuals", `${percent(curve.quality.relative_rms)} rms, at most ${percent(curve.quality.relative_worst)}`],
-          ["Left out in turn", `${percent(curve.quality.cross_validated_rms)} rms`],
-          ["Beside the other lane", `× ${curve.slowdown.toFixed(3)}`],
-          ["Each block of a cut", `+ ${time(curve.fixed_us)}`],
+          ["Cross-validated error", `${percent(curve.quality.cross_validated_rms)} rms`],
+          ["Slow-down beside the other lane", `× ${curve.slowdown.toFixed(3)}`],
+          ["Added to each block of a cut", `+ ${time(curve.fixed_us)}`],
           ["Samples", curve.sample_count ? count(curve.sample_count) : curve.is_analytic ? "none: analytic" : "not kept here"],
         ]}
       />
@@ -131,7 +131,7 @@ function CurveSection({curve}: {curve: Curve}) {
             {name: "Block", of: (sample) => size(sample.x, curve.axis), isNumber: true},
             {name: "Time", of: (sample) => time(sample.us), isNumber: true},
             {name: "Residual", of: (sample) => percent(sample.residual), isNumber: true},
-            {name: "How", of: (sample) => groups.find((group) => group.is(sample))!.name},
+            {name: "Taken", of: (sample) => groups.find((group) => group.is(sample))!.name},
           ]}
         />
       )}

@@ -23,8 +23,8 @@ function Timelines({plan, races}: {plan: Plan; races: Races}) {
         <>
           <h3>Measured</h3>
           <p class="muted">
-            The last race of this cut. What single blocks took is not kept; the blocks are those of the model when its uncut
-            parts take the measured times.
+            The last race of this cut. Times of single blocks are not kept: the blocks are predicted by the model, scaled so
+            that its uncut parts take the measured times.
           </p>
           <TimelineChart
             label="Measured timeline"
@@ -42,8 +42,8 @@ function Timelines({plan, races}: {plan: Plan; races: Races}) {
 
 const accountParts: [keyof Account, string][] = [
   ["uncut_us", "uncut time of the lane"],
-  ["cutting_us", "its blocks cost beyond that"],
-  ["contention_us", "slowed by the other lane"],
+  ["cutting_us", "extra cost of its blocks"],
+  ["contention_us", "slow-down by the other lane"],
   ["before_us", "waits before its first block"],
   ["between_us", "waits between blocks"],
   ["after_us", "waits after its last block"],
@@ -63,7 +63,7 @@ function Why({explanation}: {explanation: Explanation}) {
         </p>
       ))}
       <Table
-        caption={`The makespan, told from the ${account.lane} lane`}
+        caption={`The makespan, seen from the ${account.lane} lane`}
         rows={accountParts}
         columns={[
           {name: "Part", of: ([, name]) => name},
@@ -77,7 +77,7 @@ function Why({explanation}: {explanation: Explanation}) {
           {name: "Blocks", of: (row) => cutText(row.cut)},
           {name: "Variant", of: (row) => variantText(row.variant)},
           {name: "Predicted", of: (row) => time(row.makespan_us), isNumber: true},
-          {name: "Lost by", of: (row) => (row.lost_us === undefined ? "" : time(row.lost_us)), isNumber: true},
+          {name: "Slower by", of: (row) => (row.lost_us === undefined ? "" : time(row.lost_us)), isNumber: true},
           {name: "Why", of: (row) => row.reason},
         ]}
       />

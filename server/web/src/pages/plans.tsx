@@ -40,7 +40,7 @@ const columnsFor = (machines: Machine[]): Column<Listed>[] => [
   },
   {
     name: "Made for",
-    of: ({purpose}) => (purpose?.length === 64 ? "asked options" : purpose),
+    of: ({purpose}) => (purpose?.length === 64 ? "options of a question" : purpose),
     key: ({purpose}) => purpose ?? "",
     isOneLine: true,
   },
@@ -57,7 +57,7 @@ function sortedBy(rows: Listed[], columns: Column<Listed>[], name: string, isDes
   return isDescending ? ascending.reverse() : ascending;
 }
 
-/** A change of the search begins at its first page. */
+/** Goes to the first page of a search. */
 const search = (parameters: Record<string, string>) => {
   location.hash = `#/plans${query(parameters)}`;
 };
@@ -115,7 +115,7 @@ export function PlansPage({given}: {given: URLSearchParams}) {
         <Shown loaded={loaded}>
           {({items, next}) =>
             items.length === 0 ? (
-              <p>No kept plan is like this.</p>
+              <p>No kept plan matches.</p>
             ) : (
               <>
                 <Table

@@ -9,7 +9,7 @@ import {measuredOf, planFacts} from "../summary";
 import type {Answer, List, Listed, Machine, Op} from "../types";
 import {WhatIf} from "./what_if";
 
-/** What the form holds; every field is a parameter of GET /v1/plan of the same name. */
+/** Content of the form. Every field is a parameter of GET /v1/plan with the same name. */
 type Question = Record<"op" | "m" | "n" | "k" | "dtype" | "ranks" | "machine", string> & Record<string, string>;
 
 const fieldNames = ["op", "m", "n", "k", "dtype", "ranks", "machine", "bias", "residual", "norm", "experts_per_rank", "experts", "top_k", "tables",
@@ -41,7 +41,7 @@ function fromParameters(given: URLSearchParams): Question | null {
   return Object.fromEntries(fieldNames.filter((name) => given.has(name)).map((name) => [name, given.get(name)!])) as Question;
 }
 
-/** Asking is going to the question's address, so that it can be kept, sent and gone back to. */
+/** Asks a question by going to its address, so that readers can bookmark it, send it and go back to it. */
 const ask = (question: Question) => {
   const {tables, table_rows, pooling, bias, residual, norm, experts_per_rank, experts, top_k, ...common} = question;
   const ofExperts = hasExperts(question.op) ? {experts_per_rank} : choosesExperts(question.op) ? {experts, top_k} : {};
@@ -49,7 +49,10 @@ const ask = (question: Question) => {
   location.hash = `#/${query({...common, ...own})}`;
 };
 
-/** Fills in the form and asks at once; not on change, because who goes through the list by keyboard changes it at every step. */
+/**
+ * Fills in the form with a kept operator and asks at once. A button does this, not the change of the list, because the
+ * list changes at every step of a reader who goes through it by keyboard.
+ */
 function KeptOperators({models, machines}: {models: Listed[]; machines: Machine[]}) {
   const submit = (event: Event) => {
     event.preventDefault();
@@ -74,7 +77,7 @@ function KeptOperators({models, machines}: {models: Listed[]; machines: Machine[
   );
 }
 
-/** What is typed stays until another question is asked, from here or by an address. */
+/** The form. Typed values stay until another question is asked, by the form or by an address. */
 function QuestionForm({question, machines}: {question: Question; machines: Machine[]}) {
   const [draft, setDraft] = useState(question);
   useEffect(() => setDraft(question), [query(question)]);
@@ -141,9 +144,9 @@ function AnswerCard({answer, machines}: {answer: Answer; machines: Machine[]}) {
       )}
       <Facts
         facts={[
-          ...planFacts(plan, measuredOf(plan), answer.source === "stored" ? undefined : "nothing: the plan was made just now"),
+          ...planFacts(plan, measuredOf(plan), answer.source === "stored" ? undefined : "not run: the plan was made just now"),
           ["From", sources[answer.source] ?? answer.source],
-          ["Machine", machine ? machineName(machines, machine.digest) : "no machine that is kept"],
+          ["Machine", machine ? machineName(machines, machine.digest) : "not in the store"],
           [
             "Digest",
             answer.source === "stored" ? (
@@ -164,7 +167,10 @@ const sorted = (fields: Record<string, string>) => JSON.stringify(Object.entries
 const machineOf = (fingerprint: Record<string, string>, machines: Machine[]): Machine | undefined =>
   machines.find((machine) => sorted(machine.fields) === sorted(fingerprint));
 
-/** The kept model that answers for the operator: the service says which others of n or m it answers for. */
+/**
+ * The kept model to explore for an operator: one whose operator differs at most in m or in n, preferably not in n. The
+ * service says which other m and n the model answers for.
+ */
 function modelFor(op: Op, models: Listed[]): Listed | undefined {
   const near = (model: Listed) => Number(model.op.n === op.n) * 2 + Number(model.op.m === op.m);
   const parts = ["k", "epilogue", "experts_per_rank", "experts", "tables"] as const;

@@ -38,14 +38,14 @@ const speedText = (speed: number) => (speed === 1 ? "as now" : `× ${speed.toLoc
 
 const alignments = ["16", "32", "64", "128", "256", "512"];
 
-/** Steps of a size around the model's; every rank holds as many rows as the others. */
+/** Range and step of a size's slider. Steps keep the operator legal: all ranks hold equally many rows, all tables columns. */
 function sizeRange(op: Op, axis: "m" | "n") {
   const unit = axis === "m" ? op.world_size * (op.experts_per_rank ?? 1) : (op.tables?.count ?? 1);
   const step = Math.max(unit, Math.round(op[axis] / 16 / unit) * unit);
   return {min: step, max: 4 * op[axis], step};
 }
 
-/** "64, odd block 448, the best" */
+/** Text of a block length, e.g. "64, odd block 448, the best". */
 function lengthText(entry: LengthEntry, {axis_length, best_length}: Exploration): string {
   const parts = [entry.block_length === axis_length ? `${axis_length}, uncut` : String(entry.block_length)];
   if (entry.odd_blocks.length > 0) parts.push(`odd block ${entry.odd_blocks.join(", ")}`);
@@ -118,13 +118,13 @@ function Outcome({answer, isBusy}: {answer: Exploration; isBusy: boolean}) {
   );
 }
 
-/** What the plan and its times would be if the size, the machine or the blocks were others. The service answers; nothing is kept. */
+/** Explores plans for another size, a faster or slower machine, or other blocks. The service computes them and keeps nothing. */
 export function WhatIf({model, op}: {model: Listed; op: Op}) {
   const [size, setSize] = useState<{m: number; n: number}>({m: op.m, n: op.n});
-  const [compute, setCompute] = useState(0); // powers of two
+  const [compute, setCompute] = useState(0); // exponent of 2, as of link
   const [link, setLink] = useState(0);
   const [length, setLength] = useState<number | null>(null); // null: the planner's own choice
-  const [alignment, setAlignment] = useState(""); // "": the machine's
+  const [alignment, setAlignment] = useState(""); // "": the machine's own
   const change = {
     ...size,
     compute_speed: 2 ** compute,
@@ -136,11 +136,11 @@ export function WhatIf({model, op}: {model: Listed; op: Op}) {
   const answer = loaded.value;
   const [last, setLast] = useState<Exploration>();
   if (answer && answer !== last) setLast(answer);
-  const shown = answer ?? last; // what cannot be answered leaves the sliders where they are
+  const shown = answer ?? last; // the last answer stays if a question has none, so that the sliders do too
   const axis = shown?.axis === "columns" ? "n" : "m";
   const range = sizeRange(op, axis);
   const lengths = shown?.lengths ?? [];
-  // Where the slider was moved to, though the answer for it may be on its way: it must not jump back meanwhile.
+  // The slider stays where it was moved to, so that it does not jump back while the answer is on its way.
   const at = lengths.findIndex((entry) => entry.block_length === (length ?? shown?.block_length));
   const index = Math.max(0, at < 0 ? lengths.findIndex((entry) => entry.block_length === shown?.block_length) : at);
   const entry = lengths[index];
@@ -175,9 +175,9 @@ export function WhatIf({model, op}: {model: Listed; op: Op}) {
           onInput={(at) => setLength(lengths[at]?.block_length ?? null)}
         />
         <label class="steps">
-          Blocks in steps of
+          Long blocks are multiples of
           <select value={alignment} onChange={(event) => setAlignment(event.currentTarget.value)}>
-            <option value="">what the machine takes</option>
+            <option value="">the machine's own alignment</option>
             {alignments.map((steps) => (
               <option key={steps} value={steps}>
                 {steps}
