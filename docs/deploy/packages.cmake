@@ -1,5 +1,5 @@
-# Debian packages of what is built, made with CPack by `./dev package`: the program, the libraries and the Python module. Preset
-# `package` configures for them: prefix /usr, Python's folder, no CUDA unless it is asked for.
+# Debian packages of the program, the libraries and the Python module. `./dev package` makes them with CPack. The preset `package`
+# configures the build for them: prefix /usr, the system Python's folder, and no CUDA unless it is asked for.
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/mc2.service DESTINATION lib/systemd/system COMPONENT program)
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/mc2.sysusers DESTINATION lib/sysusers.d RENAME mc2.conf COMPONENT program)
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/serve.json DESTINATION /etc/mc2 COMPONENT program)
