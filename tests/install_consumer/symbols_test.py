@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 
-ROOMS = ("planner", "store", "client", "profiler", "executor", "embed")
+ROOMS = ("planner", "store", "client", "profiler", "finder", "executor", "embed")
 # Namespaces and classes that no public header declares.
 PRIVATE = (
     "mc2::executor::lanes::",

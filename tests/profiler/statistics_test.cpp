@@ -122,11 +122,11 @@ TEST(FindOutliers, AcceptsNoneAndOne) {
 }
 
 TEST(PairedRatio, IsTheMedianOfRatiosNotTheRatioOfMedians) {
-  // The ratios 2, 2 and 0.5 have the median 2. Here the ratio of the medians, 20 / 10, is 2 as well.
-  const Interval ratio = paired_ratio(std::vector{2.0, 20.0, 50.0}, std::vector{1.0, 10.0, 100.0}, 0.90);
+  // The ratios 2, 2.5 and 0.5 have the median 2. The medians are 25 and 10, and their ratio is 2.5.
+  const Interval ratio = paired_ratio(std::vector{2.0, 25.0, 50.0}, std::vector{1.0, 10.0, 100.0}, 0.90);
   EXPECT_DOUBLE_EQ(ratio.value, 2);
   EXPECT_DOUBLE_EQ(ratio.low, 0.5);
-  EXPECT_DOUBLE_EQ(ratio.high, 2);
+  EXPECT_DOUBLE_EQ(ratio.high, 2.5);
 }
 
 TEST(PairedRatio, CancelsDriftThatBothShareWithinAPair) {

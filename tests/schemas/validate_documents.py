@@ -67,9 +67,19 @@ OPTIONAL_OF_SITES = {"op", "ranges", "reason"}
 FREE_OBJECTS = {"fingerprint", "numbers", "fields", "sources", "dtypes", "algorithms"}  # objects with any keys
 
 
+def with_keys_once(pairs):
+    """Makes an object of a schema. json would keep the last of two equal keys, and so hide that they differ."""
+    keys = [key for key, _ in pairs]
+    assert len(set(keys)) == len(keys), f"a key stands twice among {keys}"
+    return dict(pairs)
+
+
 def load_validators(directory):
     """Returns one validator per document kind, keyed by its schema name, e.g. "mc2.plan/1"."""
-    schemas = {path.name: json.loads(path.read_text()) for path in sorted(directory.glob("*.schema.json"))}
+    schemas = {
+        path.name: json.loads(path.read_text(), object_pairs_hook=with_keys_once)
+        for path in sorted(directory.glob("*.schema.json"))
+    }
     validators = {}
     for name, schema in schemas.items():
         jsonschema.Draft202012Validator.check_schema(schema)
