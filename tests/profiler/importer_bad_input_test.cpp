@@ -149,7 +149,9 @@ TEST(BadInput, LinesThatALauncherTagged) {
     return result.substr(0, result.size() - tag.size());
   };
   const auto expected = timings_text(import_text(read_log("nccl_tests.log")).timings);
-  for (const char* tag : {"[1,0]<stdout>:", "0: ", "  3: ", "[2026-11-24 10:00:00.123] "}) {
+  for (const char* tag : {"[1,0]<stdout>:", "[prterun-node-7@1,0]<stdout>: ", "Tue Dec  1 10:00:00 2026<stdout>:",
+                          "Tue Dec  1 10:00:00 2026[1,0]<stdout>:", "0: ", "  3: ", "[0] ", "[15] ", "10:00:00 ",
+                          "[2026-11-24 10:00:00.123] ", "10:00:00  [1,0]<stdout>:"}) {
     EXPECT_EQ(timings_text(import_text(tagged(read_log("nccl_tests.log"), tag)).timings), expected) << tag;
     EXPECT_EQ(timing_count(tagged(read_log("osu_allreduce.txt"), tag)), 2U) << tag;
     EXPECT_EQ(timing_count(tagged(read_log("hccl_test.txt"), tag)), 3U) << tag;

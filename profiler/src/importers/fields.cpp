@@ -96,32 +96,60 @@ std::string_view without_kubectl_tag(std::string_view text) noexcept {
 
 /// "row" of "[2026-11-24 10:00:00.123] row".
 std::string_view without_bracketed_time(std::string_view text) noexcept {
-  const std::size_t end = text.find_first_not_of("0123456789-:/., TZ+", 1);
+  const std::size_t end = text.front() == '[' ? text.find_first_not_of("0123456789-:/., TZ+", 1) : text.npos;
   if (end == std::string_view::npos || text[end] != ']' || end + 1 == text.size() || text[end + 1] != ' ') return text;
   const std::string_view time = text.substr(1, end - 1);
   const bool is_time = std::ranges::count(time, ':') == 2 && time.find_first_of("-/") != std::string_view::npos;
   return is_time ? text.substr(end + 2) : text;
 }
 
+/// Without the "[1,0]<stdout>:" of Open MPI's --tag-output, of whose job the name may stand there, and the "Tue Dec  1
+/// 10:00:00 2026<stdout>:" of its --timestamp-output, or both.
+std::string_view without_stream_tag(std::string_view text) noexcept {
+  constexpr std::size_t kMaxTagBytes = 160;
+  const bool begins_tag = text.front() == '[' || (text.front() >= 'A' && text.front() <= 'Z');
+  const std::size_t at = begins_tag ? text.substr(0, kMaxTagBytes).find('<') : std::string_view::npos;
+  if (at == std::string_view::npos) return text;
+  for (const std::string_view stream : {"<stdout>:", "<stderr>:"})
+    if (text.substr(at).starts_with(stream)) return text.substr(at + stream.size());
+  return text;
+}
+
+/// Without the "0: " of srun -l and the "[0] " of Hydra's -l.
+std::string_view without_rank(std::string_view text) noexcept {
+  const bool is_bracketed = text.front() == '[';
+  const std::size_t begin = is_bracketed ? 1 : 0, end = text.find_first_not_of("0123456789", begin);
+  if (end == std::string_view::npos || end == begin) return text;
+  const std::string_view mark = is_bracketed ? "] " : ": ";
+  return text.substr(end).starts_with(mark) ? text.substr(end + mark.size()) : text;
+}
+
+/// Without the "10:00:00 " of Jenkins.
+std::string_view without_time_of_day(std::string_view text) noexcept {
+  constexpr std::string_view kTime = "00:00:00 ";
+  if (text.size() <= kTime.size()) return text;
+  for (std::size_t i = 0; i < kTime.size(); ++i)
+    if (kTime[i] == '0' ? !is_digit(text[i]) : text[i] != kTime[i]) return text;
+  return text.substr(kTime.size());
+}
+
+std::string_view without_first_tag(std::string_view text) noexcept {
+  for (const auto without :
+       {without_kubectl_tag, without_stream_tag, without_bracketed_time, without_rank, without_time_of_day})
+    if (const std::string_view rest = without(text); rest.size() < text.size()) return rest;
+  return text;
+}
+
 } // namespace
 
 std::string_view without_launcher_tag(std::string_view line) noexcept {
-  const std::size_t first = line.find_first_not_of(' ');
-  if (first == std::string_view::npos) return line;
-  const std::string_view text = without_kubectl_tag(line.substr(first));
-  if (text.empty()) return text;
-  if (text.data() != line.data() + first) return without_launcher_tag(text);
-  if (text.front() == '[') {
-    const std::size_t end = text.find_first_not_of("0123456789,", 1);
-    for (const std::string_view stream : {"]<stdout>:", "]<stderr>:"})
-      if (end != std::string_view::npos && text.substr(end).starts_with(stream))
-        return text.substr(end + stream.size());
-    const std::string_view rest = without_bracketed_time(text);
-    return rest.data() == text.data() ? line : rest;
+  while (true) {
+    const std::size_t first = line.find_first_not_of(' ');
+    if (first == std::string_view::npos) return line;
+    const std::string_view text = line.substr(first), rest = without_first_tag(text);
+    if (rest.size() == text.size()) return line;
+    line = rest;
   }
-  const auto end = std::ranges::find_if_not(text, is_digit);
-  const auto rest = std::string_view(end, text.end());
-  return end != text.begin() && rest.starts_with(": ") ? rest.substr(2) : line;
 }
 
 std::vector<std::string_view> words(std::string_view text) {
