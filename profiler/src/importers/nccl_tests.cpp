@@ -7,6 +7,7 @@
 #include "log_sink.hpp"
 #include "mc2/profiler/importer.hpp"
 #include "nccl_row.hpp"
+#include "nccl_row_pieces.hpp"
 
 namespace mc2::profiler {
 namespace nccl_tests {
@@ -76,14 +77,55 @@ class NcclTestsLog {
     const bool is_comment = text.starts_with('#');
     if (is_comment) text = trimmed(text.substr(1));
     if (text.empty()) return sink_.skip(line.number, "comment");
-    if (table_.cell_count > 0 && !is_comment)
-      if (const auto parts = whole_row(words(text)); is_row(parts, table_)) return read_row(line, parts);
+    if (is_comment) break_off_row();
+    if (table_.cell_count > 0 && !is_comment) return read_table_line(line, text);
     read_comment(line.number, text);
   }
 
-  void finish(std::int64_t last_line) { end_test(last_line, false); }
+  void finish(std::int64_t last_line) {
+    break_off_row();
+    end_test(last_line, false);
+  }
 
  private:
+  void read_table_line(const Line& line, std::string_view text) {
+    const std::string untagged = has(text, "[") ? without_inner_tags(text) : std::string();
+    if (!untagged.empty()) text = untagged;
+    if (const auto row = before_message(text)) return read_piece(line, *row, true);
+    const auto parts = words(text);
+    if (!broken_row_.empty() && !begins_row(parts) && continues_row(parts)) return read_piece(line, text, false);
+    const auto row = whole_row(parts);
+    if (!is_row(row, table_)) return read_comment(line.number, text);
+    break_off_row();
+    read_row(line, row);
+  }
+
+  /// @param is_before_message  whether a message of NCCL ends the piece
+  void read_piece(const Line& line, std::string_view piece, bool is_before_message) {
+    const auto parts = words(piece);
+    if (begins_row(parts)) {
+      break_off_row();
+      broken_row_line_ = line.number;
+    } else if (broken_row_.empty() || !continues_row(parts)) {
+      return sink_.skip(line.number, is_before_message ? "message of NCCL" : "comment");
+    } else {
+      sink_.skip(line.number, "rest of a row");
+    }
+    broken_row_.append(piece).append(" ");
+    const std::string joined = broken_row_;
+    const auto row = whole_row(words(joined));
+    if (row.size() < table_.cell_count) return;
+    broken_row_.clear();
+    read_row({.text = joined, .number = broken_row_line_, .is_terminated = line.is_terminated}, row);
+  }
+
+  /// Reports a row whose other cells do not follow the message that broke it.
+  void break_off_row() {
+    if (broken_row_.empty()) return;
+    broken_row_.clear();
+    sink_.bad(broken_row_line_, "a message of NCCL breaks this row, and its other cells do not follow");
+  }
+
   /// The row without its time stamp, and with an empty operation where old all-to-all logs leave that column blank.
   [[nodiscard]] std::vector<std::string_view> whole_row(std::vector<std::string_view> parts) const {
     // "2026-11-27 05:15:21" after the numbers.
@@ -321,6 +363,8 @@ class NcclTestsLog {
   bool is_headed_ = false;        ///< the lines before a table were read; the table and its verdict are still to come
   Table table_;
   std::vector<Row> rows_;
+  std::string broken_row_; ///< the pieces so far of a row that messages of NCCL broke; else empty
+  std::int64_t broken_row_line_ = 0;
 };
 
 } // namespace
