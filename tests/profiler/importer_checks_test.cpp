@@ -809,6 +809,9 @@ TEST(Bandwidths, PrintedDigitsMayBeRoundedAndFewTellNothing) {
   EXPECT_EQ(hccl("2 | 10.00 | 0.00120"), "");
   EXPECT_EQ(hccl("65536 | 10.00 | 7.37280"), ""); // 6 parts of 12288 B
   EXPECT_THAT(hccl("65536 | 10.00 | 73.72800"), HasSubstr("its alg_bandwidth is 73.73 GB/s"));
+  // Old versions have 2^30 B in a GB: 12582912 B in 1000 us are 12.58291 of 10^9, and 11.71875.
+  EXPECT_EQ(hccl("12582912 | 1000.00 | 11.71875"), "");
+  EXPECT_THAT(hccl("12582912 | 1000.00 | 11.00000"), HasSubstr("its alg_bandwidth is 11 GB/s"));
 }
 
 } // namespace

@@ -148,7 +148,13 @@ class HcclTestLog {
   [[nodiscard]] static std::string bandwidth_contradiction(const Row& row, std::int64_t bytes, std::int64_t parts) {
     if (row.size < 1 || row.size > kMaxMessageBytes) return {}; // no size of a message
     const std::int64_t most = parts == 1 ? bytes : std::max(bytes, 2 * row.size);
-    return bandwidth_fault("alg_bandwidth", row.size, most, row.time_us, row.bandwidth);
+    const auto fault = [&](double bytes_per_gb) {
+      const double scale = bytes_per_gb / 1e9;
+      return bandwidth_fault("alg_bandwidth", row.size, most, row.time_us,
+                             {row.bandwidth.value * scale, row.bandwidth.rounding * scale});
+    };
+    constexpr double kBytesPerGib = 1 << 30; // of old versions, as in the manual's example
+    return fault(kBytesPerGib).empty() ? "" : fault(1e9);
   }
 
   const ImportAnswers& answers_;
