@@ -39,7 +39,11 @@ TEST(Fields, KnowsEveryToolsSpellings) {
        {"all_reduce_perf", "./build/all_reduce_perf_mpi", "osu_allreduce", "/opt/osu/osu_allreduce", "all_reduce_test"})
     EXPECT_EQ(find_program(text), Collective::AllReduce) << text;
   EXPECT_EQ(find_program("alltoall_perf"), Collective::AllToAll);
-  for (const char* text : {"sendrecv_perf", "all_reduce", "osu_bcast", "osu_alltoallv", "_perf"})
+  for (const char* text : {"osu_iallgather", "osu_allgather_persistent", "/opt/osu/osu_allgather"})
+    EXPECT_EQ(find_program(text), Collective::AllGather) << text;
+  EXPECT_EQ(find_program("osu_reduce_scatter_block"), Collective::ReduceScatter);
+  EXPECT_EQ(find_program("osu_ireduce_scatter"), Collective::ReduceScatter);
+  for (const char* text : {"sendrecv_perf", "all_reduce", "osu_bcast", "osu_ibcast", "osu_alltoallv", "_perf"})
     EXPECT_EQ(find_program(text), std::nullopt) << text;
 }
 

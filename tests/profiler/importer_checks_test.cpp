@@ -567,6 +567,23 @@ TEST(HcclTest, ATableWithoutItsCommandIsOfNoOtherTablesCollective) {
               UnorderedElementsAre("all_gather x8 8192 B 30500 ns", "all_reduce x0 8192 B 30500 ns"));
 }
 
+TEST(Osu, ACommandLineIsOfTheTestBehindItAlone) {
+  const std::string test = "# OSU MPI Allgather Latency Test v7.3\n# Size       Avg Latency(us)\n64      5.00\n",
+                    pure =
+                        "# OSU MPI Non-blocking Allgather Latency Test v7.3\n"
+                        "# Size           Overall(us)       Compute(us)    Pure Comm.(us)        Overlap(%)\n"
+                        "64               20.00              10.00              6.00              40.00\n";
+  EXPECT_THAT(
+      timings_text(import_text("$ mpirun -n 4 ./osu_allgather\n" + test + "$ mpirun -n 8 ./osu_iallgather\n" + pure +
+                               "$ srun -n 16 ./osu_allgather_persistent\n" + test)
+                       .timings),
+      ElementsAre("all_gather x4 256 B 5000 ns", "all_gather x8 512 B 6000 ns", "all_gather x16 1024 B 5000 ns"));
+  // Without a command line of its own a test is asked for.
+  const ImportedLog asked = import_text("$ mpirun -n 4 ./osu_allgather\n" + test + "$ ./run-with-8-ranks\n" + test);
+  EXPECT_THAT(timings_text(asked.timings), ElementsAre("all_gather x4 256 B 5000 ns"));
+  EXPECT_THAT(asked.summary.value().questions, ElementsAre("how many ranks took part (--ranks)"));
+}
+
 TEST(MsprofTrace, TakesFusedOperatorsWithTheTimesOfTheirBlocks) {
   const std::string log = read_log("msprof_trace.json");
   const ImportedLog unnamed = import_text(log);

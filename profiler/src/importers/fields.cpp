@@ -306,10 +306,22 @@ std::optional<int> told_ranks(std::span<const std::string_view> told, std::strin
 
 } // namespace
 
+namespace {
+
+/// Of OSU's benchmarks: allgather, iallgather (non-blocking), allgather_persistent, reduce_scatter_block.
+std::optional<Collective> find_osu_program(std::string_view name) {
+  for (const std::string_view form : {"_persistent", "_block"})
+    if (name.ends_with(form)) name.remove_suffix(form.size());
+  const auto collective = find_collective(name);
+  return collective || !name.starts_with('i') ? collective : find_collective(name.substr(1));
+}
+
+} // namespace
+
 std::optional<Collective> find_program(std::string_view word) {
   word = file_name(word);
   std::string_view name;
-  if (word.starts_with("osu_")) return find_collective(word.substr(4));
+  if (word.starts_with("osu_")) return find_osu_program(word.substr(4));
   if (ends_program(word, "_perf_mpi", name) || ends_program(word, "_perf", name) || ends_program(word, "_test", name))
     return find_collective(name);
   return std::nullopt;

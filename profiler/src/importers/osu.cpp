@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "fields.hpp"
 #include "full_array.hpp"
@@ -76,6 +77,7 @@ class OsuLog {
 
   void begin_test(std::int64_t line, std::string_view text) {
     columns_.clear();
+    world_size_ = std::exchange(next_world_size_, 0);
     sink_.next_round();
     auto parts = words(text);
     if (parts.back().starts_with('v')) {
@@ -97,7 +99,7 @@ class OsuLog {
   }
 
   void take_launch(std::int64_t line, const LaunchLine& launch) {
-    world_size_ = launch.world_size.value_or(0);
+    next_world_size_ = launch.world_size.value_or(0);
     sink_.skip(line, "command line of a test");
   }
 
@@ -165,7 +167,8 @@ class OsuLog {
   std::optional<std::ptrdiff_t> validation_column_;
   std::optional<Collective> collective_;
   bool is_latency_ = true;
-  int world_size_ = 0; ///< ranks stated by a command line in the log
+  int next_world_size_ = 0; ///< the ranks that a command line states for the test after it
+  int world_size_ = 0;      ///< the ranks of the test that is being read; 0 if no command line stated them
   std::string title_;
 };
 
