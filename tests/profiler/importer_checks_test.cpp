@@ -122,6 +122,26 @@ TEST(NcclTests, OldAllToAllRowsHaveNoOperation) {
   EXPECT_EQ(ranks_of(imported), 8);
 }
 
+TEST(NcclTests, ACommandLineOfAnotherProgramIsNoTestOfWhatIsSaid) {
+  // Of two ranks sendrecv has the count, the operation and the bandwidths of an all-reduce.
+  const std::string test =
+      "# nThread 1 nGpus 2 minBytes 1048576 maxBytes 1048576\n"
+      "#  Rank  0 Group  0 Pid 7 on a device  0 [0x1b] H100\n"
+      "#  Rank  1 Group  0 Pid 7 on a device  1 [0x2b] H100\n"
+      "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+      "1048576 262144 float sum -1 50.00 20.97 20.97 0 50.00 20.97 20.97 N/A\n"
+      "# Out of bounds values : 0 OK\n";
+  const ImportAnswers said{.collective = Collective::AllReduce};
+  EXPECT_EQ(import_text(test, said).summary.value().took_count, 1);
+  for (const char* command :
+       {"$ ./build/sendrecv_perf -b 1M -g 2\n", "+ mpirun -np 2 /opt/sendrecv_perf_mpi -b 1M\n"}) {
+    EXPECT_EQ(import_text(command + test, said).summary.value().took_count, 0) << command;
+    const ImportedLog two = import_text("./build/all_reduce_perf -g 2\n" + test + command + test);
+    EXPECT_EQ(two.summary.value().took_count, 1) << command;
+    EXPECT_THAT(two.lines, Contains(Field(&SaidOfLine::text, HasSubstr("is no collective that mc2 plans")))) << command;
+  }
+}
+
 TEST(NcclTests, PrefixesOfKubectlAreLeftOut) {
   std::string tagged;
   std::istringstream lines(read_log("nccl_tests.log"));

@@ -67,6 +67,19 @@ bool is_row(const std::vector<std::string_view>& parts, const Table& table) {
   return parse_whole(parts.front()) && (parts.size() < 2 || parse_whole(parts[1]));
 }
 
+/// A program of nccl-tests that a command line names and whose collective mc2 does not plan; else empty.
+std::string_view other_program(std::string_view text) {
+  constexpr std::string_view kPrograms[] = {"broadcast_perf", "reduce_perf",    "gather_perf",   "scatter_perf",
+                                            "sendrecv_perf",  "alltoallv_perf", "hypercube_perf"};
+  if (!has(text, "_perf")) return {};
+  for (std::string_view word : words(text)) {
+    word.remove_prefix(word.find_last_of('/') + 1);
+    if (word.ends_with("_mpi")) word.remove_suffix(4);
+    if (std::ranges::find(kPrograms, word) != std::end(kPrograms)) return word;
+  }
+  return {};
+}
+
 class NcclTestsLog {
  public:
   NcclTestsLog(const ImportAnswers& answers, LogSink& sink) : answers_(answers), sink_(sink) {}
@@ -160,6 +173,7 @@ class NcclTestsLog {
     if (text.starts_with("NCCL version") || text.starts_with("RCCL version"))
       sink_.fact("nccl", words(text)[2 % words(text).size()]);
     if (const auto launch = read_launch_line(text)) return begin_test(line, launch->collective, "");
+    if (const auto other = other_program(text); !other.empty()) return begin_test(line, std::nullopt, other);
     sink_.skip(line, "comment");
   }
 
