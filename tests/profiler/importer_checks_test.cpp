@@ -142,6 +142,24 @@ TEST(NcclTests, ACommandLineOfAnotherProgramIsNoTestOfWhatIsSaid) {
   }
 }
 
+TEST(NcclTests, TheSideThatIsNamedFirstStandsFirst) {
+  const auto log = [](const std::string& sides) {
+    return "# nThread 1 nGpus 2 minBytes 1048576\n# " + sides +
+           "\n# size count time algbw busbw #wrong time algbw busbw #wrong\n"
+           "1048576 262144 50.00 20.97 20.97 0 40.00 26.21 26.21 0\n# Out of bounds values : 0 OK\n";
+  };
+  const auto times = [&](const std::string& sides, Buffers buffers) {
+    return timings_text(
+        import_text(log(sides), {.collective = Collective::AllReduce, .world_size = 2, .buffers = buffers}).timings);
+  };
+  EXPECT_THAT(times("   out-of-place                  in-place  ", Buffers::OutOfPlace),
+              ElementsAre("all_reduce x0 1048576 B 50000 ns"));
+  EXPECT_THAT(times("   in-place                  out-of-place  ", Buffers::OutOfPlace), // as mscclpp-test writes it
+              ElementsAre("all_reduce x0 1048576 B 40000 ns"));
+  EXPECT_THAT(times("   in-place                  out-of-place  ", Buffers::InPlace),
+              ElementsAre("all_reduce x0 1048576 B 50000 ns"));
+}
+
 TEST(NcclTests, PrefixesOfKubectlAreLeftOut) {
   std::string tagged;
   std::istringstream lines(read_log("nccl_tests.log"));

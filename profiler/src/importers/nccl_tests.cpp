@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "fields.hpp"
 #include "log_reader.hpp"
@@ -37,6 +38,10 @@ struct Table {
   std::size_t time[2] = {kNone, kNone};  ///< out of place, in place
   std::size_t wrong[2] = {kNone, kNone}; ///< number of wrong elements
   std::size_t error[2] = {kNone, kNone}; ///< in old versions: largest error, with an asterisk where it is too large
+
+  void swap_sides() {
+    for (auto* sides : {&alg_bandwidth, &bus_bandwidth, &time, &wrong, &error}) std::swap((*sides)[0], (*sides)[1]);
+  }
 };
 
 /// The columns of a heading. Of two columns with one name, the first is out of place, the second in place.
@@ -166,6 +171,7 @@ class NcclTestsLog {
     }
     if (text.starts_with("Rank ")) return read_rank(line, text);
     if (text.starts_with("size ") && has(text, "time")) return begin_table(line, text);
+    if (text.starts_with("in-place ") && text.ends_with(" out-of-place")) has_in_place_first_ = true;
     if (text.starts_with("(B)") || text.starts_with("(")) return check_units(line, text);
     if (text.starts_with("Out of bounds values")) return read_verdict(line, text);
     if (text.starts_with("nccl-tests version")) read_version("nccl_tests", text);
@@ -226,6 +232,7 @@ class NcclTestsLog {
     if (table_.cell_count > 0 && !rows_.empty()) end_test(line, false);
     const auto names = words(text);
     table_ = table_of(names);
+    if (std::exchange(has_in_place_first_, false)) table_.swap_sides();
     const bool has_twins =
         std::count(names.begin(), names.end(), "time") > 2 || std::count(names.begin(), names.end(), "size") > 1;
     if (std::ranges::find(names, "cputime") != names.end()) {
@@ -372,9 +379,10 @@ class NcclTestsLog {
   std::set<std::int64_t> ranks_;
   int derived_ranks_ = 0;
   bool has_twin_ranks_ = false;
-  bool is_after_verdict_ = false; ///< the verdict of a test with listed ranks was read
-  bool is_open_ = false;          ///< a table's verdict is still to come
-  bool is_headed_ = false;        ///< the lines before a table were read; the table and its verdict are still to come
+  bool is_after_verdict_ = false;   ///< the verdict of a test with listed ranks was read
+  bool is_open_ = false;            ///< a table's verdict is still to come
+  bool is_headed_ = false;          ///< the lines before a table were read; the table and its verdict are still to come
+  bool has_in_place_first_ = false; ///< the next table names in-place times first, as mscclpp-test does
   Table table_;
   std::vector<Row> rows_;
   std::string broken_row_; ///< the pieces so far of a row that messages of NCCL broke; else empty
