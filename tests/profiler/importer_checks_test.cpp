@@ -160,6 +160,17 @@ TEST(NcclTests, TheSideThatIsNamedFirstStandsFirst) {
               ElementsAre("all_reduce x0 1048576 B 50000 ns"));
 }
 
+TEST(NcclTests, TablesInMillisecondsAreNamed) {
+  const std::string log =
+      "# nThread 1 nGpus 2 minBytes 1 maxBytes 1048576\n"
+      "#  bytes  N  type  op  time  algbw  busbw  res  time  algbw  busbw  res\n"
+      " 1048576  262144  float  sum  0.050  20.97  20.97  N/A  0.040  26.21  26.21  N/A\n"
+      " Out of bounds values : 0 OK\n";
+  EXPECT_EQ(import_text(log).first(Verdict::Bad),
+            "2: a table of early nccl-tests, whose times are in ms; run a newer version");
+  EXPECT_EQ(import_text(log).summary.value().took_count, 0);
+}
+
 TEST(NcclTests, PrefixesOfKubectlAreLeftOut) {
   std::string tagged;
   std::istringstream lines(read_log("nccl_tests.log"));

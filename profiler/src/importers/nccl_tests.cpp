@@ -171,6 +171,8 @@ class NcclTestsLog {
     }
     if (text.starts_with("Rank ")) return read_rank(line, text);
     if (text.starts_with("size ") && has(text, "time")) return begin_table(line, text);
+    if (text.starts_with("bytes ") && has(text, "busbw"))
+      return sink_.bad(line, "a table of early nccl-tests, whose times are in ms; run a newer version");
     if (text.starts_with("in-place ") && text.ends_with(" out-of-place")) has_in_place_first_ = true;
     if (text.starts_with("(B)") || text.starts_with("(")) return check_units(line, text);
     if (text.starts_with("Out of bounds values")) return read_verdict(line, text);
