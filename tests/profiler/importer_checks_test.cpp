@@ -574,6 +574,19 @@ TEST(Imb, IsKnownWithoutItsBannerAndIndented) {
   EXPECT_THAT(import_text(alone).lines, Contains(Field(&SaidOfLine::text, HasSubstr("of one process"))));
 }
 
+TEST(Imb, SizesThatWereNotMeasuredAreSkipped) {
+  const std::string table =
+      "# Benchmarking Alltoall\n# #processes = 4\n#bytes #repetitions t_min[usec] t_max[usec] t_avg[usec]\n"
+      "  1024 1000 1.10 1.30 1.20\n";
+  for (const char* why : {"time-out.; Time limit (secs_per_sample * msg_sizes_list_len) is over; use \"-time X\"",
+                          "out-of-mem.; needed X=   2.000 GB; use flag \"-mem X\"",
+                          "int-overflow.; The production rank*size caused int overflow for given sample"}) {
+    const ImportedLog imported = import_text(table + "  2048 " + why + "\n");
+    EXPECT_THAT(timings_text(imported.timings), ElementsAre("all_to_all x4 4096 B 1300 ns"));
+    EXPECT_EQ(imported.summary.value().bad_count, 0) << imported.first(Verdict::Bad);
+  }
+}
+
 TEST(Nsys, IsKnownBehindTheNoticeOfAnExport) {
   const ImportedLog imported = import_text(
       "NOTICE: Existing SQLite export found: report.sqlite\n        It is assumed file was previously exported from: "

@@ -89,7 +89,7 @@ class ImbLog {
 
   void read_row(const Line& line, const std::vector<std::string_view>& parts) {
     if (!benchmark_.collective) return sink_.skip(line.number, "'" + name_ + "' is no collective that mc2 plans");
-    if (has(line.text, "out-of-mem") || has(line.text, "overflow"))
+    if (has(line.text, "out-of-mem") || has(line.text, "overflow") || has(line.text, "time-out"))
       return sink_.skip(line.number, "was not measured: " + shown(parts[1]));
     if (const auto fault = row_fault(line, parts.size(), columns_.size())) return sink_.bad(line.number, *fault);
     if (time_column_ == 0) return sink_.bad(line.number, "the heading has no column 't_max[usec]' or 't_pure[usec]'");
