@@ -569,6 +569,9 @@ TEST(Imb, IsKnownWithoutItsBannerAndIndented) {
   EXPECT_EQ(imported.summary.value().format, "imb");
   ASSERT_EQ(imported.timings.groups().size(), 1U);
   EXPECT_EQ(imported.timings.groups().begin()->first.world_size, 2);
+  std::string mapped = table;
+  mapped.replace(mapped.find("( #processes = 2 )"), 18, "#processes = 2; rank order (rowwise):\n  #    0    1");
+  EXPECT_THAT(timings_text(import_text(mapped).timings), ElementsAre("all_reduce x2 4 B 1300 ns"));
   std::string alone = table;
   alone.replace(alone.find("= 2"), 3, "= 1");
   EXPECT_THAT(import_text(alone).lines, Contains(Field(&SaidOfLine::text, HasSubstr("of one process"))));

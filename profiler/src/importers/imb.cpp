@@ -54,9 +54,9 @@ class ImbLog {
       sink_.fact("imb", version.substr(0, version.find(',')));
     }
     if (parts.size() >= 3 && parts[1] == "Benchmarking") return begin_test(line, parts[2]);
-    // "# #processes = 4"; in old versions "# ( #processes = 4 )".
+    // "# #processes = 4"; with -map "# #processes = 4; rank order (rowwise):"; in old versions "# ( #processes = 4 )".
     if (const auto at = std::ranges::find(parts, "#processes"); parts.end() - at > 2 && at[1] == "=") {
-      const auto count = parse_whole(at[2]);
+      const auto count = parse_whole(at[2].substr(0, at[2].find(';')));
       if (!count || *count < 1) return sink_.bad(line, "is no number of processes");
       world_size_ = static_cast<int>(std::min<std::int64_t>(*count, planner::kMaxWorldSize + 1));
     }
