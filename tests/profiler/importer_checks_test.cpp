@@ -160,6 +160,21 @@ TEST(NcclTests, TheSideThatIsNamedFirstStandsFirst) {
               ElementsAre("all_reduce x0 1048576 B 50000 ns"));
 }
 
+TEST(NcclTests, OneRankSendsNothing) {
+  const std::string begin =
+                        "./build/all_reduce_perf -b 1M\n# nThread 1 nGpus 1 minBytes 1048576\n# Using devices\n"
+                        "#  Rank  0 Group  0 Pid 7 on a device  0 [0x1b] H100\n",
+                    second = "#  Rank  1 Group  0 Pid 7 on a device  1 [0x2b] H100\n",
+                    table = "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n",
+                    end = "# Out of bounds values : 0 OK\n";
+  const ImportedLog imported =
+      import_text(begin + table + "1048576 262144 float sum -1 5.00 209.7 0.00 0 0.50 2097.1 0.00 0\n" + end + begin +
+                  second + table + "1048576 262144 float sum -1 50.00 20.97 20.97 0 50.00 20.97 20.97 0\n" + end);
+  EXPECT_THAT(timings_text(imported.timings), ElementsAre("all_reduce x2 1048576 B 50000 ns"));
+  EXPECT_EQ(imported.summary.value().bad_count, 0) << imported.first(Verdict::Bad);
+  EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("of one rank"))));
+}
+
 TEST(NcclTests, TablesInMillisecondsAreNamed) {
   const std::string log =
       "# nThread 1 nGpus 2 minBytes 1 maxBytes 1048576\n"

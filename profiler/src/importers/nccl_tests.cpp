@@ -271,6 +271,7 @@ class NcclTestsLog {
   void read_row(const Line& line, const std::vector<std::string_view>& parts) {
     if (const auto fault = row_fault(line, parts.size(), table_.cell_count)) return sink_.bad(line.number, *fault);
     if (is_named_ && !collective_) return sink_.skip(line.number, name_ + " is no collective that mc2 plans");
+    if (ranks_.size() == 1 && !has_twin_ranks_) return sink_.skip(line.number, "of one rank, which sends nothing");
     if (!why_untimed_.empty()) return sink_.skip(line.number, "not what one collective takes: " + why_untimed_);
     if (has_twin_ranks_)
       return sink_.bad(
