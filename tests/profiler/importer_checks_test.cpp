@@ -326,6 +326,23 @@ TEST(PytorchTrace, WhatRanSideBySideIsNoCostOfEither) {
   EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("collective beside a matmul"))));
 }
 
+TEST(PytorchTrace, KernelsThatAllHaveTheNumberOfTheirLaunchNameNoOperator) {
+  std::string events = matmul_events(10, 4);
+  const std::string number = R"("External id": 7, "device")";
+  const auto launched = [&](const std::string& launch, std::size_t from) {
+    const std::size_t at = events.find(number, from);
+    events.replace(at, number.size(), R"("External id": 7, "correlation": )" + launch + R"(, "device")");
+    return at + number.size();
+  };
+  const std::size_t second = launched("7", 0);
+  const std::string one_by_chance = events;
+  launched("7", second);
+  EXPECT_THAT(timings_text(import_text(trace(0, one_by_chance)).timings), ElementsAre("matmul 64 16 32 bf16 5000 ns"));
+  const ImportedLog old = import_text(trace(0, events));
+  EXPECT_TRUE(old.timings.groups().empty());
+  EXPECT_THAT(old.lines, Contains(Field(&SaidOfLine::text, HasSubstr("PyTorch before 2.3"))));
+}
+
 TEST(PytorchTrace, RefusesWhatItCannotKnow) {
   const auto said = [](const std::string& events) { return import_text(trace(0, events)).lines.back().text; };
   EXPECT_THAT(import_text(trace(0, matmul_events(10, 4, "[[64, 32], [33, 16]]"))).first(Verdict::Bad),

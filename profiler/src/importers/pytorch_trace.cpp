@@ -22,6 +22,7 @@ constexpr std::size_t kMaxTextBytes = 4096;
 /// Most matmuls, kernels of matmuls and kernels of collectives that are kept of one trace.
 constexpr std::size_t kMaxKept = std::size_t{1} << 18;
 constexpr std::size_t kMaxListed = 16; ///< most dimensions of an operand, most operands of an operator
+constexpr std::string_view kOldKernel = "kernel that does not name its operator, as those of PyTorch before 2.3";
 
 /// The fields of one event of the trace that mc2 reads.
 struct Event {
@@ -50,6 +51,7 @@ struct Interval {
 struct Kernel {
   Interval interval;
   std::int64_t external = 0, device = 0, line = 0;
+  bool has_number_of_launch = false; ///< its operator's number is that of its launch: by chance, or none
 };
 
 struct CollectiveKernel {
@@ -216,18 +218,18 @@ class Handler final : public JsonHandler {
     if (event_.category != "kernel") return sink_.skip(pieces_.line(), "no kernel");
     const bool is_nccl = event_.name.starts_with("nccl");
     const bool is_matmul = event_.external && matmuls_.contains(*event_.external);
-    if (!is_nccl && !is_matmul) return sink_.skip(pieces_.line(), "kernel of another operator");
+    const bool has_number_of_launch = event_.external && event_.external == event_.correlation;
+    names_operators_ = names_operators_ || (event_.external && !has_number_of_launch);
+    if (!is_nccl && !is_matmul)
+      return sink_.skip(pieces_.line(), has_number_of_launch ? kOldKernel : "kernel of another operator");
     const auto end = event_.times.end();
     if (!end) return sink_.bad(pieces_.line(), "a kernel without a start and a time above 0");
     interval_ = {*event_.times.start, *end};
     if (is_nccl) return take_collective_kernel();
     // Copies around a collective carry the collective's fields, too.
     if (!event_.collective.empty()) return sink_.skip(pieces_.line(), "kernel beside a collective");
-    // In traces until 2023 the number is that of the launch and identifies no operator.
-    if (event_.external == event_.correlation)
-      return sink_.skip(pieces_.line(), "kernel of an operator that was not profiled");
     if (kernels_.size() == kMaxKept) return leave_behind("behind the first 262144 kernels of matmuls");
-    kernels_.push_back({interval_, *event_.external, event_.device, pieces_.line()});
+    kernels_.push_back({interval_, *event_.external, event_.device, pieces_.line(), has_number_of_launch});
   }
 
   void take_operator() {
@@ -316,6 +318,11 @@ class Handler final : public JsonHandler {
     std::unordered_map<std::int64_t, std::pair<Kernel, bool>> taken; // bool: whether all its kernels ran alone
     std::vector<std::int64_t> order;
     for (const Kernel& kernel : kernels_) {
+      // Until 2023 every kernel had the number of its launch, which says nothing of an operator.
+      if (kernel.has_number_of_launch && !names_operators_) {
+        sink_.skip(kernel.line, kOldKernel);
+        continue;
+      }
       while_matmul_.add(kernel.device, kernel.interval);
       const bool is_alone = kernel.interval.end < horizon_ && !while_collective_.cross(kernel.device, kernel.interval);
       const auto [at, is_new] = taken.try_emplace(kernel.external, kernel, is_alone);
@@ -372,6 +379,7 @@ class Handler final : public JsonHandler {
   Interval interval_;                ///< interval of the current kernel
   std::int64_t horizon_ = INT64_MAX; ///< start of the first kernel that was left out
   std::size_t nccl_count_ = 0;
+  bool names_operators_ = false; ///< whether any kernel does
   Event event_;
   std::unordered_map<std::int64_t, Matmul> matmuls_; ///< by "External id"
   std::vector<Kernel> kernels_;
