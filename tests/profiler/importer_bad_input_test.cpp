@@ -151,11 +151,21 @@ TEST(BadInput, LinesThatALauncherTagged) {
   const auto expected = timings_text(import_text(read_log("nccl_tests.log")).timings);
   for (const char* tag : {"[1,0]<stdout>:", "[prterun-node-7@1,0]<stdout>: ", "Tue Dec  1 10:00:00 2026<stdout>:",
                           "Tue Dec  1 10:00:00 2026[1,0]<stdout>:", "0: ", "  3: ", "[0] ", "[15] ", "10:00:00 ",
-                          "[2026-11-24 10:00:00.123] ", "10:00:00  [1,0]<stdout>:"}) {
+                          "[2026-11-24 10:00:00.123] ", "10:00:00  [1,0]<stdout>:", "gpu-node.7: ", "\x1b[36m"}) {
     EXPECT_EQ(timings_text(import_text(tagged(read_log("nccl_tests.log"), tag)).timings), expected) << tag;
     EXPECT_EQ(timing_count(tagged(read_log("osu_allreduce.txt"), tag)), 2U) << tag;
     EXPECT_EQ(timing_count(tagged(read_log("hccl_test.txt"), tag)), 3U) << tag;
   }
+}
+
+TEST(BadInput, ColoursOfTerminalsAreLeftOut) {
+  std::istringstream lines(read_log("nccl_tests.log"));
+  std::string coloured;
+  for (std::string line; std::getline(lines, line);)
+    coloured += "\x1b[1;36mnode_2:\x1b[0m \x1b[32m" + line + "\x1b[0m\r\n";
+  EXPECT_EQ(timings_text(import_text(coloured).timings), timings_text(import_text(read_log("nccl_tests.log")).timings));
+  const std::string cut = std::string(kOsu) + "4 1.0\x1b[";
+  EXPECT_EQ(timing_count(cut + "\n"), 1U); // a code without its end
 }
 
 TEST(BadInput, UnitsThatAreNotMicroseconds) {

@@ -124,6 +124,22 @@ std::string_view without_rank(std::string_view text) noexcept {
   return text.substr(end).starts_with(mark) ? text.substr(end + mark.size()) : text;
 }
 
+/// Without the "node-1: " of pdsh and its like.
+std::string_view without_node(std::string_view text) noexcept {
+  constexpr auto is_letter = [](char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  if (!is_letter(text.front()) || text.starts_with("rccl-tests:")) return text;
+  const auto end = std::ranges::find_if_not(
+      text, [&](char c) { return is_letter(c) || is_digit(c) || c == '-' || c == '_' || c == '.'; });
+  const auto rest = std::string_view(end, text.end());
+  return rest.starts_with(": ") ? rest.substr(2) : text;
+}
+
+/// Without the code of a colour.
+std::string_view without_colour(std::string_view text) noexcept {
+  const std::size_t end = text.starts_with("\x1b[") ? text.find('m') : std::string_view::npos;
+  return end == std::string_view::npos ? text : text.substr(end + 1);
+}
+
 /// Without the "10:00:00 " of Jenkins.
 std::string_view without_time_of_day(std::string_view text) noexcept {
   constexpr std::string_view kTime = "00:00:00 ";
@@ -134,8 +150,8 @@ std::string_view without_time_of_day(std::string_view text) noexcept {
 }
 
 std::string_view without_first_tag(std::string_view text) noexcept {
-  for (const auto without :
-       {without_kubectl_tag, without_stream_tag, without_bracketed_time, without_rank, without_time_of_day})
+  for (const auto without : {without_kubectl_tag, without_stream_tag, without_bracketed_time, without_rank,
+                             without_node, without_time_of_day, without_colour})
     if (const std::string_view rest = without(text); rest.size() < text.size()) return rest;
   return text;
 }

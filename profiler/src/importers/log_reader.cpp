@@ -19,6 +19,23 @@ void append_utf8(std::string& text, unsigned code) {
       put(0x80 | (code & 0x3F));
 }
 
+/// Leaves out the codes of colours that terminals show ("\x1b[32m"). Returns the new size.
+std::size_t remove_colours(char* text, std::size_t size) {
+  constexpr char kEscape = '\x1b';
+  char* into = static_cast<char*>(std::memchr(text, kEscape, size));
+  if (!into) return size;
+  const char* const end = text + size;
+  for (const char* from = into; from < end;) {
+    if (*from != kEscape || from + 1 == end || from[1] != '[') {
+      *into++ = *from++;
+      continue;
+    }
+    from = std::find_if(from + 2, end, [](char c) { return c >= '@' && c <= '~'; });
+    if (from < end) ++from;
+  }
+  return static_cast<std::size_t>(into - text);
+}
+
 } // namespace
 
 LogReader::LogReader(ByteSource& source)
@@ -125,7 +142,7 @@ bool LogReader::next(Line& line) {
       from = buffer_.data() + begin_;
       if (!found && begin_ == end_) return false;
       const std::size_t size = found ? static_cast<std::size_t>(found - from) : end_ - begin_;
-      line.text = {from, size};
+      line.text = {from, remove_colours(buffer_.data() + begin_, size)};
       line.is_terminated = found != nullptr;
       line.number = ++line_number_;
       begin_ += size + (found ? 1 : 0);
