@@ -160,6 +160,23 @@ TEST(NcclTests, TheSideThatIsNamedFirstStandsFirst) {
               ElementsAre("all_reduce x0 1048576 B 50000 ns"));
 }
 
+TEST(NcclTests, ATableOfTheInPlaceSideAloneIsOfIt) { // rccl-tests -O 0
+  const std::string log =
+      "# nThread 1 nGpus 2 minBytes 1048576\n#             in-place          \n"
+      "# size count type redop root time algbw busbw #wrong\n"
+      "1048576 262144 float sum -1 40.00 26.21 26.21 0\n# Out of bounds values : 0 OK\n";
+  ImportAnswers said{.collective = Collective::AllReduce, .world_size = 2};
+  const ImportedLog without = import_text(log, said);
+  EXPECT_EQ(without.summary.value().took_count, 0);
+  EXPECT_EQ(without.summary.value().bad_count, 0) << without.first(Verdict::Bad);
+  EXPECT_THAT(without.lines, Contains(Field(&SaidOfLine::text, "out of place: not timed; see --buffers in-place")));
+  said.buffers = Buffers::InPlace;
+  EXPECT_THAT(timings_text(import_text(log, said).timings), ElementsAre("all_reduce x0 1048576 B 40000 ns"));
+  std::string wrong = log;
+  wrong.replace(wrong.find("26.21 0"), 7, "26.21 3");
+  EXPECT_THAT(import_text(wrong, said).first(Verdict::Bad), HasSubstr("in place: the result check found 3 wrong"));
+}
+
 TEST(NcclTests, OneRankSendsNothing) {
   const std::string begin =
                         "./build/all_reduce_perf -b 1M\n# nThread 1 nGpus 1 minBytes 1048576\n# Using devices\n"

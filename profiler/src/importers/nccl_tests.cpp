@@ -173,7 +173,8 @@ class NcclTestsLog {
     if (text.starts_with("size ") && has(text, "time")) return begin_table(line, text);
     if (text.starts_with("bytes ") && has(text, "busbw"))
       return sink_.bad(line, "a table of early nccl-tests, whose times are in ms; run a newer version");
-    if (text.starts_with("in-place ") && text.ends_with(" out-of-place")) has_in_place_first_ = true;
+    if (text == "in-place" || (text.starts_with("in-place ") && text.ends_with(" out-of-place")))
+      has_in_place_first_ = true;
     if (text.starts_with("(B)") || text.starts_with("(")) return check_units(line, text);
     if (text.starts_with("Out of bounds values")) return read_verdict(line, text);
     if (text.starts_with("nccl-tests version")) read_version("nccl_tests", text);
@@ -241,7 +242,7 @@ class NcclTestsLog {
       is_open_ = true;
       return sink_.bad(line, "cputime is what the host needs to start a collective, not what it takes; run without -C");
     }
-    if (table_.time[0] == kNone || has_twins)
+    if ((table_.time[0] == kNone && table_.time[1] == kNone) || has_twins)
       return sink_.bad(line, has_twins ? "a column stands in the heading twice" : "the heading has no column time");
     table_.cell_count = names.size() - (table_.has_time_stamp ? 1 : 0);
     is_open_ = true;
@@ -287,8 +288,9 @@ class NcclTestsLog {
   void read_timing(std::int64_t line, const std::vector<std::string_view>& parts, std::int64_t size, bool is_in_place) {
     const std::size_t at = table_.time[is_in_place ? 1 : 0], wrong = table_.wrong[is_in_place ? 1 : 0];
     const bool is_wanted = answers_.buffers == Buffers::Both || is_in_place == (answers_.buffers == Buffers::InPlace);
-    if (at == kNone || !is_wanted) return;
+    if (!is_wanted) return;
     const std::string where = is_in_place ? "in place: " : "out of place: ";
+    if (at == kNone) return sink_.skip(line, where + "not timed" + (is_in_place ? "" : "; see --buffers in-place"));
     if (parts[at] == "N/A") return sink_.skip(line, where + "no time (N/A)");
     const auto wrong_count = wrong == kNone ? std::optional<std::int64_t>(0) : parse_whole(parts[wrong]);
     if (wrong != kNone && parts[wrong] != "N/A" && wrong_count != 0)
@@ -341,7 +343,7 @@ class NcclTestsLog {
   void end_test(std::int64_t line, bool has_verdict, bool has_failed = false) {
     if ((is_open_ || is_headed_) && !has_verdict)
       sink_.bad(line, "the test before this line has no end ('# Out of bounds values'): the log is cut");
-    const bool has_checks = table_.wrong[0] != kNone;
+    const bool has_checks = table_.wrong[0] != kNone || table_.wrong[1] != kNone;
     for (const Row& row : rows_) {
       if (has_failed && !has_checks)
         sink_.bad(row.line, "the test's results were out of bounds");
@@ -382,10 +384,11 @@ class NcclTestsLog {
   std::set<std::int64_t> ranks_;
   int derived_ranks_ = 0;
   bool has_twin_ranks_ = false;
-  bool is_after_verdict_ = false;   ///< the verdict of a test with listed ranks was read
-  bool is_open_ = false;            ///< a table's verdict is still to come
-  bool is_headed_ = false;          ///< the lines before a table were read; the table and its verdict are still to come
-  bool has_in_place_first_ = false; ///< the next table names in-place times first, as mscclpp-test does
+  bool is_after_verdict_ = false; ///< the verdict of a test with listed ranks was read
+  bool is_open_ = false;          ///< a table's verdict is still to come
+  bool is_headed_ = false;        ///< the lines before a table were read; the table and its verdict are still to come
+  bool has_in_place_first_ =
+      false; ///< the next table names in-place times first (mscclpp-test), or alone (rccl-tests -O 0)
   Table table_;
   std::vector<Row> rows_;
   std::string broken_row_; ///< the pieces so far of a row that messages of NCCL broke; else empty
