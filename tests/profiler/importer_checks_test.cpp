@@ -810,6 +810,34 @@ TEST(NcclTests, SkipsWhatIsNotTheTimeOfOneCollective) {
   EXPECT_FALSE(blocking("wait after each inner iteration (-m), no barrier"));
 }
 
+TEST(NcclTests, SkipsGroupsThatRunAtOnce) { // their list has the ranks of all
+  const auto log = [](const std::string& second_group) {
+    const auto rank = [](const std::string& number, const std::string& group) {
+      return "#  Rank  " + number + " Group  " + group + " Pid 7 on a device  " + number + " [0000:1b:00] H100\n";
+    };
+    return "# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 1 minBytes 1024\n" + rank("0", "0") +
+           rank("1", second_group) + rank("2", "0") + rank("3", second_group) +
+           "# size count type redop root time algbw busbw #wrong\n1024 256 float sum -1 9.00 0.11 0.17 0\n"
+           "# Out of bounds values : 0 OK\n";
+  };
+  EXPECT_THAT(timings_text(import_text(log("0")).timings), ElementsAre("all_reduce x4 1024 B 9000 ns"));
+  const ImportedLog split = import_text(log("1"));
+  EXPECT_TRUE(split.timings.groups().empty());
+  EXPECT_THAT(split.lines, Contains(Field(&SaidOfLine::text, "of 2 groups at once (NCCL_TESTS_SPLIT)")));
+  const auto grouped = [](int rank, const std::string& group) {
+    std::string text = device(rank, rank);
+    return text.insert(1, R"("group": )" + group + ", ");
+  };
+  const auto took = [&](const std::string& second_group) {
+    return import_text(json_log("all_reduce_perf", 1, 1, grouped(0, "0") + "," + grouped(1, second_group),
+                                row("sum", 100, 100)))
+        .summary.value()
+        .took_count;
+  };
+  EXPECT_EQ(took("0"), 1);
+  EXPECT_EQ(took("1"), 0);
+}
+
 TEST(MsprofStatistic, CallsOfSeveralShapesHaveNoMean) {
   const ImportedLog imported = import_text(
       "Device_id,OP Type,Core Type,Count,Total Time(us),Min Time(us),Avg Time(us),Max Time(us),Ratio(%)\n"

@@ -167,6 +167,7 @@ class NcclTestsLog {
       why_untimed_ = "its time contains a barrier (-z 1)";
     if (text.starts_with("Using devices") && is_after_verdict_) { // the list of another test follows
       ranks_.clear();
+      groups_.clear();
       has_twin_ranks_ = is_after_verdict_ = false;
     }
     if (text.starts_with("Rank ")) return read_rank(line, text);
@@ -216,6 +217,7 @@ class NcclTestsLog {
         launched.value_or(1) > 1 ? "its launch ran " + std::to_string(*launched) + " collectives at once (-m)" : "";
     is_headed_ = true;
     ranks_.clear();
+    groups_.clear();
     has_twin_ranks_ = is_after_verdict_ = false;
     sink_.skip(line, "comment");
   }
@@ -226,6 +228,7 @@ class NcclTestsLog {
     const auto rank = parts.size() > 1 ? parse_whole(parts[1]) : std::nullopt;
     if (!rank || *rank < 0 || *rank >= 1'000'000) return sink_.skip(line, "comment");
     has_twin_ranks_ = !ranks_.insert(*rank).second || has_twin_ranks_;
+    if (parts.size() > 3 && parts[2] == "Group") groups_.insert(std::string(parts[3]));
     const std::size_t bracket = text.find("] ");
     if (bracket != std::string_view::npos) sink_.fact("device", trimmed(text.substr(bracket + 2)));
     sink_.skip(line, "rank of the test");
@@ -273,6 +276,8 @@ class NcclTestsLog {
     if (const auto fault = row_fault(line, parts.size(), table_.cell_count)) return sink_.bad(line.number, *fault);
     if (is_named_ && !collective_) return sink_.skip(line.number, name_ + " is no collective that mc2 plans");
     if (ranks_.size() == 1 && !has_twin_ranks_) return sink_.skip(line.number, "of one rank, which sends nothing");
+    if (groups_.size() > 1)
+      return sink_.skip(line.number, "of " + std::to_string(groups_.size()) + " groups at once (NCCL_TESTS_SPLIT)");
     if (!why_untimed_.empty()) return sink_.skip(line.number, "not what one collective takes: " + why_untimed_);
     if (has_twin_ranks_)
       return sink_.bad(
@@ -382,6 +387,7 @@ class NcclTestsLog {
   std::string name_;
   std::string why_untimed_; ///< why the test's times are not those of one collective; empty where they are
   std::set<std::int64_t> ranks_;
+  std::set<std::string> groups_; ///< that run at once, each of some of the ranks
   int derived_ranks_ = 0;
   bool has_twin_ranks_ = false;
   bool is_after_verdict_ = false; ///< the verdict of a test with listed ranks was read

@@ -153,6 +153,7 @@ class Handler final : public JsonHandler {
     if (field == "devices/[]/pid") pid_ = text;
     if (field == "devices/[]/hostname") processes_.insert(text + " " + pid_);
     if (field == "devices/[]/rank") ranks_.insert(text);
+    if (field == "devices/[]/group") groups_.insert(text);
     if (field == "devices/[]/device_info") sink_.fact("device", text);
   }
 
@@ -259,6 +260,8 @@ class Handler final : public JsonHandler {
     if (entry.has_host_time && !entry.has_time[side])
       return sink_.bad(line_, where + ": cpu_time is what the host needs to start it; run without -C");
     if (!entry.has_time[side]) return sink_.bad(line_, where + ": has no time");
+    if (groups_.size() > 1)
+      return sink_.skip(line_, "of " + std::to_string(groups_.size()) + " groups at once (NCCL_TESTS_SPLIT)");
     if (is_blocking_) return sink_.skip(line_, "not what one collective takes: its time may contain a barrier (-z)");
     if (launched_count_ > 1)
       return sink_.skip(
@@ -338,7 +341,7 @@ class Handler final : public JsonHandler {
   std::vector<std::string> path_;
   std::optional<Collective> collective_;
   std::string other_program_; ///< a program whose collective mc2 does not plan
-  std::set<std::string> ranks_, processes_;
+  std::set<std::string> ranks_, processes_, groups_;
   std::string pid_; ///< process of the current device
   std::int64_t thread_count_ = 0, gpu_count_ = 0;
   std::int64_t launched_count_ = 1; ///< collectives in one launch
