@@ -1,5 +1,7 @@
 #include "mc2/planner/fingerprint.hpp"
 
+#include "mc2/planner/text.hpp"
+
 namespace mc2::planner {
 namespace {
 
@@ -54,6 +56,15 @@ std::vector<std::string> Fingerprint::differences(const Fingerprint& other) cons
   for (const auto& [key, there] : other.fields)
     if (!fields.contains(key)) result.push_back(key + ": here 'nothing', there '" + there + "'");
   return result;
+}
+
+std::string nccl_version(std::string_view text) {
+  text = text.substr(0, text.find('+'));
+  const auto code = number_in<int>(text);
+  if (!code || *code < 1000) return std::string(text);
+  // NCCL_VERSION in nccl.h: one digit for the minor version until 2.8.
+  const int major = *code >= 10'000 ? *code / 10'000 : *code / 1000, minor = *code / 100 % (*code >= 10'000 ? 100 : 10);
+  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(*code % 100);
 }
 
 } // namespace mc2::planner

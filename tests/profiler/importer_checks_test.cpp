@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "imported_log.hpp"
+#include "mc2/planner/fingerprint.hpp"
 
 /// Logs often state one fact in several ways. These tests check that importers notice contradictions, and find out the
 /// facts, such as the number of ranks, that a log states only indirectly.
@@ -276,6 +277,20 @@ ImportedLog import_both(const std::string& first, const std::string& second) {
   const auto source = memory_log(second);
   EXPECT_TRUE(import_log(*source, "", {}, imported.timings));
   return imported;
+}
+
+TEST(NcclTests, EveryToolsVersionOfNcclHasOneForm) {
+  const auto version = [](const std::string& text) { return import_text(text).summary.value().facts.at("nccl"); };
+  const std::string head = "# nThread 1 nGpus 2 minBytes 1024\n",
+                    code = "# nccl-tests version 2.17.8 nccl-library=22809\n";
+  EXPECT_EQ(version(code + head), "2.28.9");
+  EXPECT_EQ(version(head + "NCCL version 2.28.9+cuda13.0\n"), "2.28.9");
+  EXPECT_EQ(version(code + head + "NCCL version 2.28.9+cuda13.0\n"), "2.28.9");
+  EXPECT_EQ(version(head + "RCCL version : 2.22.3-develop:a1b2c3d\n"), "2.22.3-develop:a1b2c3d");
+  EXPECT_EQ(version(trace(0, all_reduce_event(20, 9))), "2.28.9");
+  EXPECT_EQ(planner::nccl_version("2708"), "2.7.8");
+  EXPECT_EQ(planner::nccl_version("21003"), "2.10.3");
+  EXPECT_EQ(planner::nccl_version("22807, 2.28.7+cuda13.0"), "22807, 2.28.7");
 }
 
 TEST(PytorchTrace, TakesAMatmulsKernelsTogetherAndTheRankThatCameLast) {

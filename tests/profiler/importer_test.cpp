@@ -222,7 +222,7 @@ TEST(Importer, KeepsOfTheEnvironmentOnlySettingsOfNccl) {
   ASSERT_TRUE(imported.summary);
   const auto& facts = imported.summary.value().facts;
   EXPECT_EQ(facts, (std::map<std::string, std::string>{
-                       {"device", "NVIDIA H100 80GB HBM3"}, {"nccl", "22902"}, {"nccl_algo", "Ring"}}));
+                       {"device", "NVIDIA H100 80GB HBM3"}, {"nccl", "2.29.2"}, {"nccl_algo", "Ring"}}));
   for (const SaidOfLine& said : imported.lines) EXPECT_THAT(said.text, ::testing::Not(HasSubstr("secret")));
 }
 
@@ -231,7 +231,7 @@ TEST(Importer, TellsTheDeviceAndTheLibraries) {
   ASSERT_TRUE(imported.summary);
   EXPECT_EQ(imported.summary.value().facts,
             (std::map<std::string, std::string>{
-                {"device", "NVIDIA H100 80GB HBM3"}, {"nccl", "22902"}, {"nccl_tests", "2.17.8"}}));
+                {"device", "NVIDIA H100 80GB HBM3"}, {"nccl", "2.29.2"}, {"nccl_tests", "2.17.8"}}));
 }
 
 TEST(Importer, AsksWhatTheLogCannotKnow) {

@@ -28,7 +28,9 @@ Result<Fingerprint> joined(const Fingerprint& left, const Fingerprint& right) {
   Fingerprint both = left;
   for (const auto& [key, value] : right.fields) {
     const auto [known, is_new] = both.fields.try_emplace(key, value);
-    if (is_new || known->second == value) continue;
+    const bool is_same = key == "nccl" ? planner::nccl_version(known->second) == planner::nccl_version(value)
+                                       : known->second == value; // kept ones may be of another form
+    if (is_new || is_same) continue;
     return Error{ErrorCode::Stale, "device",
                  "names one machine, and its logs disagree in " + key + ": '" + known->second + "' and '" + value +
                      "'; give one of them another name"};

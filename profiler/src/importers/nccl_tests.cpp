@@ -6,6 +6,7 @@
 #include "fields.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
+#include "mc2/planner/fingerprint.hpp"
 #include "mc2/profiler/importer.hpp"
 #include "nccl_row.hpp"
 #include "nccl_row_pieces.hpp"
@@ -180,18 +181,24 @@ class NcclTestsLog {
     if (text.starts_with("Out of bounds values")) return read_verdict(line, text);
     if (text.starts_with("nccl-tests version")) read_version("nccl_tests", text);
     if (text.starts_with("rccl-tests:")) sink_.fact("rccl_tests", words(text).back());
-    if (text.starts_with("NCCL version") || text.starts_with("RCCL version"))
-      sink_.fact("nccl", words(text)[2 % words(text).size()]);
+    if (text.starts_with("NCCL version") || text.starts_with("RCCL version")) read_library(words(text));
     if (const auto launch = read_launch_line(text)) return begin_test(line, launch->collective, "");
     if (const auto other = other_program(text); !other.empty()) return begin_test(line, std::nullopt, other);
     sink_.skip(line, "comment");
+  }
+
+  /// "NCCL version 2.28.7+cuda13.0", "RCCL version : 2.22.3-develop".
+  void read_library(const std::vector<std::string_view>& parts) {
+    const auto version =
+        std::ranges::find_if(parts, [](std::string_view part) { return part[0] >= '0' && part[0] <= '9'; });
+    if (version != parts.end()) sink_.fact("nccl", planner::nccl_version(*version));
   }
 
   void read_version(const char* key, std::string_view text) {
     const auto parts = words(text);
     if (parts.size() > 2) sink_.fact(key, parts[2]);
     for (const std::string_view part : parts)
-      if (part.starts_with("nccl-library=")) sink_.fact("nccl", part.substr(13));
+      if (part.starts_with("nccl-library=")) sink_.fact("nccl", planner::nccl_version(part.substr(13)));
   }
 
   void begin_test(std::int64_t line, std::optional<Collective> collective, std::string_view name) {

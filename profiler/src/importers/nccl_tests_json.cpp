@@ -11,6 +11,7 @@
 #include "json_pieces.hpp"
 #include "log_reader.hpp"
 #include "log_sink.hpp"
+#include "mc2/planner/fingerprint.hpp"
 #include "mc2/profiler/importer.hpp"
 #include "nccl_row.hpp"
 
@@ -135,7 +136,7 @@ class Handler final : public JsonHandler {
     else if (path == "env/[]")
       read_setting(value.text);
     else if (path == "nccl_version")
-      sink_.fact("nccl", value.text);
+      sink_.fact("nccl", planner::nccl_version(value.text));
     else if (path == "version" && parse_whole(value.text).value_or(0) > kNewestVersion)
       sink_.note_newer_format(value.text, std::to_string(kNewestVersion));
     else if (path.starts_with("config/"))

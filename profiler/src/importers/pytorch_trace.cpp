@@ -9,6 +9,7 @@
 #include "json_handler.hpp"
 #include "json_pieces.hpp"
 #include "log_sink.hpp"
+#include "mc2/planner/fingerprint.hpp"
 #include "mc2/profiler/importer.hpp"
 #include "pytorch_matmul.hpp"
 
@@ -186,7 +187,7 @@ class Handler final : public JsonHandler {
   void take_text(std::string& text) {
     if (!is_in_events_) {
       if (root_key_ == "deviceProperties" && key_ == "name") sink_.fact("device", text);
-      if (root_key_ == "distributedInfo" && key_ == "nccl_version") sink_.fact("nccl", text);
+      if (root_key_ == "distributedInfo" && key_ == "nccl_version") sink_.fact("nccl", planner::nccl_version(text));
       return;
     }
     if (depth() == 3) {

@@ -39,6 +39,10 @@ struct Fingerprint {
   bool operator==(const Fingerprint&) const = default;
 };
 
+/// NCCL's version in one form, since each of its tools has another: NCCL_VERSION_CODE 22807 and "2.28.7+cuda13.0" are
+/// "2.28.7". A text of another form is returned as it is.
+[[nodiscard]] std::string nccl_version(std::string_view text);
+
 } // namespace mc2::planner
 
 #pragma GCC visibility pop
