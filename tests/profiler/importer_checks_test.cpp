@@ -222,6 +222,18 @@ std::string columns_log(const std::string& columns, const std::string& row) {
          "\n# Out of bounds values : 0 OK\n";
 }
 
+TEST(NcclTests, ATestThatFailedIsNamedWithItsFailure) {
+  const std::string log = columns_log("time algbw busbw #wrong", "4096 1024 float sum -1 10.5 0.39 0.39 0"),
+                    cut = log.substr(0, log.find("# Out of"));
+  EXPECT_EQ(import_text(cut).first(Verdict::Bad),
+            "8: the test before this line has no end ('# Out of bounds values'): the log is cut");
+  EXPECT_EQ(
+      import_text(cut + "a: Test NCCL failure common.cu:958 'remote error'\n .. a pid 7: Test failure common.cu:8\n")
+          .first(Verdict::Bad),
+      "10: the test before this line has no end ('# Out of bounds values'): it failed, line 9: Test NCCL failure "
+      "common.cu:958 'remote error'");
+}
+
 TEST(NcclTests, IterationTimesAndTimeStampsStandBesideTheTime) {
   const std::string with_iterations = columns_log("time algbw busbw #wrong i_min i_max i_p99 i_cv%",
                                                   "4096 1024 float sum -1 10.5 0.39 0.39 0 9.8 12.1 12.0 3.2");

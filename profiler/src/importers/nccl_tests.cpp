@@ -111,9 +111,9 @@ class NcclTestsLog {
     const std::string untagged = has(text, "[") ? without_inner_tags(text) : std::string();
     if (!untagged.empty()) text = untagged;
     if (const auto row = before_message(text)) return read_piece(line, *row, true);
-    const auto parts = words(text);
+    auto parts = words(text);
     if (!broken_row_.empty() && !begins_row(parts) && continues_row(parts)) return read_piece(line, text, false);
-    const auto row = whole_row(parts);
+    const auto row = whole_row(std::move(parts));
     if (!is_row(row, table_)) return read_comment(line.number, text);
     break_off_row();
     read_row(line, row);
@@ -163,6 +163,8 @@ class NcclTestsLog {
       return begin_heading(line, find_program(words(text).back()), words(text).back());
     if (text.starts_with("Collective test concluded")) return sink_.skip(line, "comment");
     if (text.starts_with("nThread ")) return begin_ranks(line, text);
+    for (const std::string_view failure : {"Test NCCL failure", "Test CUDA failure", "Test timeout"})
+      if (failure_.empty() && has(text, failure)) failure_ = "line " + std::to_string(line) + ": " + shown(text);
     const bool is_blocking = text.starts_with("Blocking Enabled") && has(text, "barrier");
     if (is_blocking && !has(text, "no barrier") && !has(text, "excludes barrier"))
       why_untimed_ = "its time contains a barrier (-z 1)";
@@ -353,8 +355,10 @@ class NcclTestsLog {
 
   /// @param has_verdict  whether "Out of bounds values" was read; without it the log is truncated
   void end_test(std::int64_t line, bool has_verdict, bool has_failed = false) {
+    const std::string failure = std::exchange(failure_, {});
     if ((is_open_ || is_headed_) && !has_verdict)
-      sink_.bad(line, "the test before this line has no end ('# Out of bounds values'): the log is cut");
+      sink_.bad(line, "the test before this line has no end ('# Out of bounds values'): " +
+                          (failure.empty() ? "the log is cut" : "it failed, " + failure));
     const bool has_checks = table_.wrong[0] != kNone || table_.wrong[1] != kNone;
     for (const Row& row : rows_) {
       if (has_failed && !has_checks)
@@ -404,6 +408,7 @@ class NcclTestsLog {
       false; ///< the next table names in-place times first (mscclpp-test), or alone (rccl-tests -O 0)
   Table table_;
   std::vector<Row> rows_;
+  std::string failure_;    ///< what the test's program said of one, and where
   std::string broken_row_; ///< the pieces so far of a row that messages of NCCL broke; else empty
   std::int64_t broken_row_line_ = 0;
 };
