@@ -101,10 +101,7 @@ class NcclTestsLog {
     read_comment(line.number, text);
   }
 
-  void finish(std::int64_t last_line) {
-    break_off_row();
-    end_test(last_line, false);
-  }
+  void finish(std::int64_t last_line) { end_test(last_line, false); }
 
  private:
   void read_table_line(const Line& line, std::string_view text) {
@@ -244,6 +241,7 @@ class NcclTestsLog {
   }
 
   void begin_table(std::int64_t line, std::string_view text) {
+    break_off_row();
     if (table_.cell_count > 0 && !rows_.empty()) end_test(line, false);
     const auto names = words(text);
     table_ = table_of(names);
@@ -355,6 +353,7 @@ class NcclTestsLog {
 
   /// @param has_verdict  whether "Out of bounds values" was read; without it the log is truncated
   void end_test(std::int64_t line, bool has_verdict, bool has_failed = false) {
+    break_off_row();
     const std::string failure = std::exchange(failure_, {});
     if ((is_open_ || is_headed_) && !has_verdict)
       sink_.bad(line, "the test before this line has no end ('# Out of bounds values'): " +
