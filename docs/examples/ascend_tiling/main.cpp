@@ -1,4 +1,4 @@
-// Prints the tiling of a shape, and checks that its blocks are the shape's rows: what can be tried without CANN.
+// Prints the tiling of a shape, and checks that its blocks have the shape's rows. This needs no CANN.
 //
 //   ascend_tiling M N K RANKS
 

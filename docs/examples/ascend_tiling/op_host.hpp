@@ -1,8 +1,8 @@
-// Host side of an Ascend C operator matmul + collective: a sketch of what fills its tiling. The numbers are mc2's: of
-// the shape that was planned, from a header that `mc2 export PLAN --format ascendc --out tiling.h` wrote; of other
-// shapes, the whole in one block.
+// Host side of an Ascend C operator matmul + collective: a sketch of the code that fills its tiling. For the shape that
+// mc2 planned, the numbers come from a header that `mc2 export PLAN --format ascendc --out tiling.h` wrote. Other
+// shapes get one block.
 //
-// With CANN it is called by the operator's tiling function, which hands the structure on to the kernel:
+// With CANN, the operator's tiling function calls fill_tiling() and hands the structure on to the kernel:
 //
 //   static ge::graphStatus TilingFunc(gert::TilingContext* context) {
 //     Mc2TilingData tiling;  // by BEGIN_TILING_DATA_DEF, with the fields of Mc2Tiling below
@@ -34,14 +34,14 @@ struct Shape {
   std::int64_t rank_count;
 };
 
-/// Whether the exported plan is for this shape. Another shape would be cut correctly, too, but for no reason.
+/// Whether the exported plan is for this shape. Its blocks were chosen for no other shape.
 template <typename Tiling>
 bool is_planned_for(const Shape& shape, const Tiling& planned) {
   return shape.m == planned.rankM && shape.n == planned.rankN && shape.k == planned.rankK &&
          shape.rank_count == planned.rankDim;
 }
 
-/// False for a shape that is none, or larger than the tiling's 32 bits.
+/// Returns false if a size is below 1 or does not fit the tiling's 32 bits.
 template <typename Tiling>
 bool fill_tiling(const Shape& shape, Tiling& tiling) {
   for (const std::int64_t size : {shape.m, shape.n, shape.k, shape.rank_count})

@@ -1,10 +1,10 @@
 /* A host program in C: it owns its matrices, and mc2 multiplies them and sums the products over the ranks, block by
  * block as a plan says.
  *
- *   c_program [LINK]        e.g. c_program 2.5Gbit,20us; without, the ranks share memory
+ *   c_program [LINK]        e.g. c_program 2.5Gbit,20us; without LINK the ranks share memory
  *
- * The plan is looked for where the environment says (MC2_STORE, MC2_SERVER); where there is none, it runs uncut.
- * To make one:
+ * The program looks for a plan where MC2_STORE and MC2_SERVER say. If there is none, it runs the operator uncut.
+ * To make a plan:
  *
  *   mc2 tune --m 512 --n 256 --k 128 --ranks 2 --link 2.5Gbit,20us
  *
@@ -20,7 +20,7 @@ enum { RANKS = 2, M = 512, N = 256, K = 128 };
 /* Each rank r has A_r [M, K] and B_r [K, N]; afterwards C [M, N] = sum over r of A_r B_r on every rank. */
 static float a[RANKS][M * K], b[RANKS][K * N], c[RANKS][M * N];
 
-/* Ends the program when a call has failed. A real one would hand the status on. */
+/* Ends the program if a call has failed. A real program would return the status to its caller. */
 static void check(mc2_status status, const char* call) {
   mc2_error error = MC2_INIT(mc2_error);
   if (status == MC2_OK) return;
@@ -46,7 +46,7 @@ static void fill(float* matrix, size_t count, size_t seed) {
   for (size_t i = 0; i < count; ++i) matrix[i] = (float)((i * 7 + i / 31 + seed * 5) % 17) / 8.0F - 1.0F;
 }
 
-/* A plan for the operator on this machine: one that is found, or else the whole in one block. */
+/* Finds a plan for the operator on this machine. If there is none, makes the uncut plan, which has one block. */
 static mc2_plan* choose_plan(const mc2_context* context, const mc2_machine* machine) {
   const mc2_op_spec op = the_operator();
   mc2_plan* plan = NULL;
@@ -67,7 +67,7 @@ static mc2_prepared* prepare(mc2_communicator* communicator, const mc2_plan* pla
   mc2_buffers buffers[RANKS] = {MC2_INIT(mc2_buffers), MC2_INIT(mc2_buffers)};
   mc2_prepared* prepared = NULL;
   for (int rank = 0; rank < RANKS; ++rank) {
-    fill(b[rank], (size_t)K * N, (size_t)rank); /* the weights are packed now and stay */
+    fill(b[rank], (size_t)K * N, (size_t)rank); /* weights: mc2_prepare() packs them once */
     buffers[rank].a = a[rank];
     buffers[rank].a_bytes = sizeof a[rank];
     buffers[rank].b = b[rank];
@@ -79,7 +79,7 @@ static mc2_prepared* prepare(mc2_communicator* communicator, const mc2_plan* pla
   return prepared;
 }
 
-/* The definition, as a naive loop. */
+/* Compares C with the definition, which naive loops compute. */
 static int is_every_sum_right(void) {
   for (size_t row = 0; row < M; ++row)
     for (size_t column = 0; column < N; ++column) {

@@ -8,7 +8,8 @@
 // To make such a plan for the problem below on this machine:
 //   mc2 tune --m 512 --n 256 --k 128 --ranks 2 --link 2.5Gbit,20us --store plans.db
 //
-// Exit codes: 0 every sum is right, 1 a sum is wrong, 2 an argument, plan or file is, 3 a library or device failed.
+// Exit codes: 0 every sum is right, 1 a sum is wrong, 2 an argument, plan or file is wrong, 3 a library or device
+// failed.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,8 +37,8 @@ namespace executor = mc2::executor;
 namespace planner = mc2::planner;
 namespace store = mc2::store;
 
-// What mc2 cannot do for an expected reason comes back as an Error inside a Result: check it, then use value().
-// MC2_ASSIGN and MC2_TRY do so, and return the Error where there is one.
+// If mc2 cannot do something for an expected reason, it returns an Error inside a Result: check the Result, then use
+// value(). The macros MC2_ASSIGN and MC2_TRY check it, and return the Error if there is one.
 using mc2::Error;
 using mc2::ErrorCode;
 using mc2::Result;
@@ -77,7 +78,6 @@ Result<Arguments> parse(std::span<char*> words) {
 }
 
 // ---- 1. Where the plan comes from
-// -----------------------------------------------------------------------------------
 
 Result<planner::Plan> read_plan(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -124,7 +124,6 @@ Result<planner::Plan> choose_plan(const Arguments& arguments, const executor::Ba
 }
 
 // ---- 2. The program's own matrices
-// ----------------------------------------------------------------------------------
 
 struct RankMatrices {
   std::vector<float> a, b, c;
@@ -155,8 +154,7 @@ std::vector<executor::RankBuffers> views_of(std::vector<RankMatrices>& ranks) {
   return views;
 }
 
-// ---- 3. The check: the definition, as a naive loop
-// ------------------------------------------------------------------
+// ---- 3. The check against the definition, which naive loops compute
 
 double expected_sum(const std::vector<RankMatrices>& ranks, std::size_t row, std::size_t column) {
   const auto n = static_cast<std::size_t>(kOp.n), k = static_cast<std::size_t>(kOp.k);
@@ -181,7 +179,6 @@ Result<void> check(const std::vector<RankMatrices>& ranks) {
 }
 
 // ---- 4. All of it together
-// ------------------------------------------------------------------------------------------
 
 Result<void> run_steps(executor::Prepared& prepared, std::vector<RankMatrices>& ranks) {
   for (std::size_t step = 0; step < 3; ++step) {
@@ -207,7 +204,8 @@ Result<void> run(const Arguments& arguments) {
   std::printf("%s: %s\n", kOp.text().c_str(), plan.cut.text().c_str());
 
   // prepare() packs the weights and allocates; run() then only computes. A plan carries the fingerprint of the
-  // machine that it was made for. Elsewhere it is still correct, but may be slow, so running it has to be asked for.
+  // machine that it was made for. On another machine it is still correct, but may be slow, so the program has to ask
+  // for that.
   auto ranks = make_matrices();
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) fill(ranks[rank].b, rank);
   const auto views = views_of(ranks);

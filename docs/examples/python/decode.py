@@ -5,9 +5,9 @@ says where the time goes.
     torchrun --nproc-per-node 2 decode.py --batch 1 16 64  sequences that each step gives one token more
     python3 decode.py --width 512 --hidden 1024            two ranks on this machine's CPU, and smaller blocks
 
-A block has two all-reduces, and behind each the residual and the next norm. mc2 does all three in one call. Each
-program runs its steps in turn with the others; "no all-reduce" is the same program with wrong sums, and so what neither
-can be faster than.
+A block has two all-reduces. The residual and the next norm follow each. mc2 does all three in one call. The programs
+run their steps in turn. "no all-reduce" leaves out the sums over ranks: its results are wrong, and neither of the other
+programs can be faster.
 """
 
 import argparse
@@ -32,7 +32,8 @@ def rms_norm(y, weight):
     return y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + EPSILON) * weight
 
 
-# How a program ends the second matmul of a pair: x @ w summed over the ranks, added to y, and normalised. Returns both.
+# How each program ends the second matmul of a pair: it sums x @ w over the ranks, adds y, and normalises the rows.
+# Each returns the sum and the normalised rows.
 
 
 def by_torch(x, w, norm_weight, y):
@@ -55,7 +56,7 @@ PROGRAMS = {"torch.distributed": by_torch, "mc2": by_mc2, "no all-reduce": witho
 
 
 class Block:
-    """A rank's shards, as torch.nn.Linear stores them, and keys and values of what was decoded before."""
+    """A rank's shards of a block's weights, as torch.nn.Linear stores them, and keys and values of earlier tokens."""
 
     def __init__(self, sizes, batch, random):
         width, heads, kv_heads, head_width, hidden, context = sizes
@@ -67,7 +68,7 @@ class Block:
         self.split = [heads * head_width, kv_heads * head_width, kv_heads * head_width]
 
     def attention(self, x):
-        """Of the newest token, which takes the last place of the context."""
+        """Returns the attention of the newest token, which takes the last place of the context."""
         q, k, v = (x @ self.qkv.t()).split(self.split, -1)
         batch, kv_heads, _, head_width = self.keys.shape
         for cache, newest in ((self.keys, k), (self.values, v)):
@@ -77,14 +78,14 @@ class Block:
         return (shares @ self.values).view(batch, -1)
 
     def __call__(self, x, y, end):
-        """x: y [batch, width], normalised by the block before."""
+        """Returns the next y [batch, width] and its normalised rows. x: y normalised by the block before."""
         y, x = end(self.attention(x), self.out.t(), self.norms[0], y)
         gate, up = (x @ self.gate_up.t()).chunk(2, -1)
         return end(F.silu(gate) * up, self.down.t(), self.norms[1], y)
 
 
 def step(blocks, y, end):
-    """Of one token for each sequence."""
+    """Decodes one token for each sequence."""
     x = rms_norm(y, torch.ones_like(y[0]))
     for block in blocks:
         y, x = block(x, y, end)
@@ -92,7 +93,8 @@ def step(blocks, y, end):
 
 
 def replayable(run):
-    """As a CUDA graph on GPUs. Returns what runs it again, and its result, which that fills."""
+    """Captures run() as a CUDA graph on GPUs. Returns the function that runs it again, and a result, which the graph
+    overwrites."""
     for _ in range(3):
         result = run()
     if not result.is_cuda:
@@ -107,7 +109,7 @@ def replayable(run):
 
 
 def seconds(run, device):
-    """Of the slowest rank."""
+    """Returns how long run() takes on the slowest rank."""
     synchronize = torch.cuda.synchronize if device.type == "cuda" else lambda: None
     synchronize()
     dist.barrier()
@@ -123,7 +125,7 @@ def seconds(run, device):
 def tune(m, n, k, dtype):
     try:
         found = mc2.torch.tune("matmul_all_reduce", m=m, n=n, k=k, dtype=dtype).text
-    except mc2.Error as error:  # on all ranks alike
+    except mc2.Error as error:  # raised on all ranks
         found = f"runs as torch.distributed's calls: {error}"
     if dist.get_rank() == 0:
         print(found, flush=True)
@@ -131,7 +133,7 @@ def tune(m, n, k, dtype):
 
 @torch.no_grad()
 def compare(options, device, batch):
-    """A line of the table."""
+    """Returns the line of the table for one batch size."""
     ranks, dtype = dist.get_world_size(), torch.bfloat16 if device.type == "cuda" else torch.float32
     own, shared = (torch.Generator(device).manual_seed(seed) for seed in (1 + dist.get_rank(), 0))
     random = lambda *shape: torch.randn(shape, generator=own, device=device).to(dtype)
@@ -145,7 +147,7 @@ def compare(options, device, batch):
         options.context,
     )
     blocks = [Block(sizes, batch, random) for _ in range(options.layers)]
-    for block in blocks:  # what all ranks have in common
+    for block in blocks:  # the same on all ranks
         dist.broadcast(block.norms, 0)
     y = torch.randn((batch, options.width), generator=shared, device=device).to(dtype)
     if options.tune:
@@ -196,7 +198,7 @@ def arguments():
 
 
 def main(device):
-    """One rank."""
+    """Runs one rank. Rank 0 prints the table."""
     options = arguments()
     lines = [compare(options, device, batch) for batch in options.batch]
     if dist.get_rank() == 0:
@@ -223,6 +225,6 @@ if __name__ == "__main__":
         main(device)
         dist.barrier()
         torch.cuda.synchronize()
-        os._exit(0)  # graphs hold what their communicator waits for
+        os._exit(0)  # skips the end of the communicators, which would wait for what the graphs hold
     with tempfile.TemporaryDirectory() as folder:
         torch.multiprocessing.spawn(run, (2, folder + "/meeting"), nprocs=2)

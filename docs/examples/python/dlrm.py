@@ -7,7 +7,7 @@ mc2's.
 
 Every rank holds some embedding tables whole and looks up the whole batch in them. One all-to-all gives it the features
 of its share of the samples, with which it does the rest, as in data parallelism. mc2 pools and exchanges in one call.
-Both programs start alike and take the same steps in turn.
+Both programs start with the same weights and take the same steps in turn.
 """
 
 import argparse
@@ -28,11 +28,11 @@ DENSE_COUNT = 13  # numbers of a sample that need no table
 RATE = 0.05
 
 
-# How a program comes by the features of its samples: [samples of the rank, ranks tables columns].
+# Each program's way to the features of this rank's samples, [samples of the rank, ranks * tables * columns].
 
 
 class Exchange(torch.autograd.Function):
-    """Equal parts of the rows to all ranks, and the gradients back."""
+    """Sends equal parts of the rows to all ranks. The backward pass sends their gradients back."""
 
     @staticmethod
     def forward(ctx, x):
@@ -46,7 +46,7 @@ class Exchange(torch.autograd.Function):
 
 
 def by_torch(tables, batch):
-    """tables: one below the other, [all rows, columns]."""
+    """tables [all rows, columns]: this rank's tables, one below the other."""
     pooled = F.embedding_bag(batch["rows"], tables, batch["offsets"], mode="sum", include_last_offset=True, sparse=True)
     features = pooled.view(-1, batch["samples"], tables.shape[1]).transpose(0, 1).flatten(1)
     received = Exchange.apply(features)
@@ -54,7 +54,7 @@ def by_torch(tables, batch):
 
 
 def by_mc2(tables, batch):
-    """tables: [tables, rows, columns]."""
+    """tables [tables, rows, columns]: this rank's tables."""
     return mc2.torch.embedding_all_to_all(batch["indices"], tables, batch["offsets"], sparse=True, k=batch["k"])
 
 
@@ -62,7 +62,7 @@ PROGRAMS = [by_torch, by_mc2]
 
 
 class Model(torch.nn.Module):
-    """This rank's tables, and what all ranks have."""
+    """This rank's tables, and the dense layers, which all ranks have."""
 
     def __init__(self, tables, hidden, features):
         super().__init__()
@@ -76,7 +76,7 @@ class Model(torch.nn.Module):
         self.top = torch.nn.Sequential(layers(pairs + columns, 2 * hidden, hidden), torch.nn.Linear(hidden, 1))
 
     def forward(self, embed, batch):
-        """One number for each of this rank's samples."""
+        """Returns one number for each of this rank's samples."""
         dense = self.bottom(batch["dense"])
         sparse = embed(self.tables, batch).view(len(dense), -1, dense.shape[1])
         vectors = torch.cat([dense.unsqueeze(1), sparse], 1)
@@ -89,7 +89,7 @@ class Model(torch.nn.Module):
 
 
 def step(model, embed, batch):
-    """Of gradient descent. Returns this rank's loss."""
+    """Takes a step of gradient descent and returns this rank's loss."""
     loss = F.binary_cross_entropy_with_logits(model(embed, batch).float(), batch["clicked"])
     loss.backward()
     ranks = dist.get_world_size()
@@ -104,7 +104,7 @@ def step(model, embed, batch):
 
 
 def new_batch(options, ranks, generator, device):
-    """The whole batch's bags for this rank's tables, and its share of the rest."""
+    """Draws a batch: all samples' bags for this rank's tables, and the other inputs of this rank's samples."""
     m, count, share = options.samples, options.tables, options.samples // ranks
     lengths = torch.randint(0, 2 * options.bag + 1, (count * m,), generator=generator, device=device)
     offsets = F.pad(lengths.cumsum(0), (1, 0))
@@ -123,7 +123,7 @@ def new_batch(options, ranks, generator, device):
 
 
 def seconds(run, device):
-    """Of the slowest rank, and what run() gives."""
+    """Returns how long run() takes on the slowest rank, and this rank's result of it."""
     synchronize = torch.cuda.synchronize if device.type == "cuda" else lambda: None
     synchronize()
     dist.barrier()
@@ -143,7 +143,7 @@ def mean_of_ranks(value):
 
 
 def compare(options, device):
-    """Medians of rounds in which each program looks up, and takes a step; and their losses."""
+    """Returns the times of the rounds, in which each program looks up and takes a step, and the losses of all steps."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     generator = torch.Generator(device).manual_seed(1 + rank)
     tables = torch.empty((options.tables, options.rows, options.columns), device=device).uniform_(
@@ -206,7 +206,7 @@ def arguments():
 
 
 def main(device):
-    """One rank."""
+    """Runs one rank. Rank 0 prints the comparison."""
     options = arguments()
     rounds, losses = compare(options, device)
     if dist.get_rank() != 0:

@@ -3,11 +3,10 @@ nothing of mc2.
 
     torchrun --nproc-per-node 2 llama.py                            on GPUs if there are enough, else on the CPU
     torchrun --nproc-per-node 2 llama.py --sequence --length 8192   sequence parallel: gathers and reduce-scatters
-
     torchrun --nproc-per-node 2 llama.py --graphs                   both programs in CUDA graphs
 
-It compiles the model, tunes the shapes that the compiler has met (MC2_STORE keeps them), compiles it again with mc2 and
-times both in turn. Needs PyTorch 2.6 or later.
+The program compiles the model, tunes the shapes that the compiler has met (MC2_STORE keeps the plans), compiles the
+model again with mc2, and times both in turn. Needs PyTorch 2.6 or later.
 """
 
 import argparse
@@ -65,7 +64,7 @@ class Block(nn.Module):
 
 
 class Llama(nn.Module):
-    """x [batch, length, width]."""
+    """x and the hidden states are [batch, length, width]."""
 
     def __init__(self, layers, width, heads, hidden, vocabulary, bias=False):
         super().__init__()
@@ -83,7 +82,7 @@ _ROWS = ("attention.wo", "ffn.w2")
 
 
 def shard(model, mesh):
-    """All-reduces behind attention.wo and ffn.w2."""
+    """Shards the layers so that an all-reduce follows attention.wo and ffn.w2."""
     for layer in model.layers:
         parallelize_module(
             layer,
@@ -94,8 +93,8 @@ def shard(model, mesh):
 
 
 def shard_sequence(model, mesh):
-    """All-gathers before, reduce-scatters behind, norms on a rank's share of the sequence. x and the result are
-    DTensors, Shard(1) and whole."""
+    """Shards the layers so that an all-gather precedes attention and ffn, a reduce-scatter follows them, and norms work
+    on a rank's share of the sequence. x is a DTensor with Shard(1); the result is whole on every rank."""
     parallelize_module(
         model,
         mesh,
@@ -140,7 +139,7 @@ def arguments():
 
 
 def seconds(model, x):
-    """Of the slowest rank."""
+    """Returns how long model(x) takes on the slowest rank."""
     synchronize = torch.cuda.synchronize if x.is_cuda else lambda: None
     synchronize()
     dist.barrier()
@@ -170,8 +169,10 @@ def compare(options, device, dtype):
 
     def with_mc2():
         mc2.torch.inductor.enable()
-        compiled = torch.compile(model, options={**graphs, "debug": False})  # other options, so that both stay compiled
-        y = compiled(x).clone()  # the next call may have its result where this one's is
+        compiled = torch.compile(
+            model, options={**graphs, "debug": False}
+        )  # other options: both stay compiled
+        y = compiled(x).clone()  # the next call may overwrite this call's result
         mc2.torch.inductor.disable()
         return compiled, y
 
@@ -203,5 +204,5 @@ if __name__ == "__main__":
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if has_gpus else torch.device("cpu")
     dist.init_process_group("nccl" if has_gpus else "gloo")
     compare(arguments(), device, torch.bfloat16 if has_gpus else torch.float32)
-    torch.compiler.reset()  # CUDA graphs with NCCL's collectives go before its communicators
+    torch.compiler.reset()  # frees CUDA graphs with NCCL's collectives before the communicators
     dist.destroy_process_group()

@@ -19,7 +19,7 @@ ROWS, HIDDEN, INNER, STEPS = 512, 128, 256, 5
 
 
 class Copied(torch.autograd.Function):
-    """The same on all ranks forwards, summed over them backwards."""
+    """Returns x, which is the same on all ranks. The backward pass sums the gradient over the ranks."""
 
     @staticmethod
     def forward(ctx, x):
@@ -33,7 +33,7 @@ class Copied(torch.autograd.Function):
 
 
 class Summed(torch.autograd.Function):
-    """Summed over the ranks forwards, the same backwards."""
+    """Sums x over the ranks. The backward pass leaves the gradient as it is."""
 
     @staticmethod
     def forward(ctx, x):
@@ -83,7 +83,7 @@ def compare():
         found = mc2.torch.tune(
             "matmul_all_reduce", m=ROWS, n=HIDDEN, k=share, dtype=torch.float32, device=device, rounds=3, race_rounds=9
         ).text
-    except mc2.Error as error:  # a busy machine: on every rank alike
+    except mc2.Error as error:  # raised on all ranks if the machine is too busy
         found = f"runs unfused: {error}"
     plain = train(PlainMlp(up, down), x, target)
     with_mc2 = torch.nn.Sequential(

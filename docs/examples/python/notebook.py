@@ -15,7 +15,7 @@ import mc2
 folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
 op = mc2.OpSpec("matmul_all_reduce", m=512, n=512, k=256, dtype="f32", ranks=2)
 
-# %% Two ranks of this machine over an emulated link: the matmul is real, the link sleeps.
+# %% Two ranks of this machine over an emulated link: the matmul is real, the time of a transfer is slept.
 world = mc2.Communicator(ranks=2, link="2.5Gbit,20us")
 print(world.fingerprint)
 
@@ -39,7 +39,7 @@ record = prepared.run()
 np.testing.assert_allclose(prepared.c[0], sum(x.astype(np.float64) @ y for x, y in zip(a, b)), atol=1e-3)
 print(f"fused {record.makespan_us:.0f} us" + (f", predicted {tuned.plan.makespan_us:.0f} us" if tuned.model else ""))
 
-# %% A notebook draws a plan by itself; beside what was measured:
+# %% A notebook draws a plan by itself. This file has the plan beside the measured run:
 (folder / "plan.html").write_text(tuned.plan.svg(measured=mc2.timeline_of(tuned.plan, record)))
 print(f"drawn in {folder / 'plan.html'}")
 world.close()
