@@ -1,4 +1,4 @@
-"""Asking a plan service (mc2 serve)."""
+"""A client of the plan service (mc2 serve)."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Values, planning, fitting and keeping of mc2."""
+"""Operators, plans and cost models of mc2, and functions that measure, fit, plan, tune and store."""
 
 import os
 import pathlib

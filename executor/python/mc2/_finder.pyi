@@ -1,4 +1,4 @@
-"""Finding plans in files, a service, stores and models."""
+"""Finding plans in files, at a service, in stores and in models."""
 
 import os
 import typing

@@ -16,7 +16,8 @@ __all__ = ["Bench", "Tuned", "profile", "tune"]
 def profile(
     op: OpSpec, communicator: Communicator, *, alignment: int | None = None, budget_s: float = 60.0, max_count: int = 40
 ) -> Profile:
-    """Times both lanes, alone and together, over a sweep of block lengths, for every variant of the backend.
+    """Times both lanes, alone and together, over a sweep of block lengths, for the backend's variants. If these share
+    their matmul, leaves out those that a few runs show to be the fastest at no size.
 
     alignment  block lengths are multiples of it; default: the backend's alignment
     budget_s   after this many seconds no new round starts

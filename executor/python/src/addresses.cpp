@@ -121,24 +121,33 @@ void bind_addresses(py::class_<World, std::shared_ptr<World>>& world, py::class_
   world.def("prepare_at", &prepare_at, "op"_a, "blocks"_a, "variant"_a, "addresses"_a, "keep_alive"_a,
             "allow_independent"_a = false, "b_is_transposed"_a = false, "schedule"_a = py::none(),
             "norm_epsilon"_a = executor::kUsualNormEpsilon,
-            "This rank's part of a plan by the addresses of its A, B, C and gathered A (0: none), behind them with "
-            "an epilogue those of its bias, residual, norm weight and normed rows (0: none), and behind these that of "
-            "counts that runs read, int64 for each expert of all ranks, and behind that those of bags' offsets and row "
-            "numbers, how many row numbers there are, and the bytes of one, or where rows choose experts those of the "
-            "choices, of their weights and the bytes of a choice: device memory that keep_alive owns. "
-            "Collective.");
+            "Prepares blocks with a variant on the matrices of this process's only rank, in memory of its device.\n"
+            "Collective. keep_alive owns the memory. addresses, in this order:\n"
+            "- addresses of A, B, C and the rows of A gathered from all ranks (0: not wanted)\n"
+            "- addresses of bias, residual, norm weight and normalised rows, 0 for those that the operator does not\n"
+            "  have\n"
+            "- address of the numbers of rows to send, int64 for each expert of all ranks, read by every run (0:\n"
+            "  equal splits)\n"
+            "- embedding tables: addresses of the bags' offsets and row numbers, how many row numbers there are,\n"
+            "  and the bytes of one number\n"
+            "- rows that choose experts: addresses of the expert numbers and of their weights (0: none), and the\n"
+            "  bytes of one expert number\n"
+            "Entries after the last one that the operator needs may be left out.");
   prepared
       .def("rebind", &Binding::rebind, "addresses"_a, "keep_alive"_a,
-           "Other matrices for the calls that follow; what peers reach must stay.")
+           "Makes later runs work on other matrices. addresses and keep_alive as in prepare_at(). Matrices that\n"
+           "other ranks access (peer_reach) must keep their addresses.")
       .def("enqueue", &Binding::enqueue, "stream"_a, "as_graph"_a = true, NoGil(),
-           "Puts one run behind what a stream (its native handle) holds. Collective.")
+           "Enqueues one run on a stream, behind the work that it holds, and does not wait for the run. stream:\n"
+           "the native handle. Collective.")
       .def_property_readonly(
           "peer_reach",
           [](const Binding& self) {
             const auto reach = self.peer_reach();
             return std::pair(reach.a, reach.c);
           },
-          "Whether other ranks reach A and C at their addresses, so that rebind() must leave them.");
+          "Whether other ranks access this rank's A, and its C: a pair. rebind() must keep the addresses of those\n"
+          "matrices.");
 }
 
 } // namespace mc2::python

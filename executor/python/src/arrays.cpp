@@ -347,12 +347,17 @@ void bind_arrays(py::module_&, py::class_<World, std::shared_ptr<World>>& world)
       "choices"_a = py::none(), "gathered_a"_a = py::none(), "norm_weight"_a = py::none(), "normed"_a = py::none(),
       "norm_epsilon"_a = py::none(), "counts"_a = py::none(), "accept_other_fingerprint"_a = false,
       "allow_independent"_a = false,
-      "Binds a plan to numpy arrays, one of each per rank, without copying them. B is read now, A by every run. "
-      "gathered_a: where kinds that gather A put the rows of A of all ranks, [m, k]; None, also for one rank: not "
-      "wanted. choices, of grouped matmuls: the experts [m, top_k] of all rows, with the weights [m, top_k] where the "
-      "kind sums, as a pair. normed: where the normalised rows of C go; None: new arrays. counts, of all-to-all kinds: "
-      "rows that "
-      "every rank sends each expert of each rank, a row for every rank; None: equally many.");
+      "Binds a plan to numpy arrays, without copying them. Every operand is a list with one array per rank.\n"
+      "This call reads B, every run reads A.\n"
+      "c           results; None: new arrays\n"
+      "normed      normalised rows of C; None: new arrays\n"
+      "gathered_a  kinds that gather A: each run writes the rows of A of all ranks here, [m, k]. None, or\n"
+      "            None for a rank: not wanted\n"
+      "choices     grouped matmuls: the experts [m, top_k] that all rows chose. If the kind sums: a pair of\n"
+      "            these and their weights [m, top_k]\n"
+      "counts      all-to-all kinds: a list for every rank, with the rows that it sends to each expert of\n"
+      "            each rank. None: equally many\n"
+      "accept_other_fingerprint: run a plan that was made for another machine");
 }
 
 } // namespace mc2::python

@@ -47,7 +47,7 @@ void bind_answer(py::module_& module) {
 }
 
 void bind_client(py::module_& module) {
-  py::class_<Client>(module, "Client", "One plan service. Safe to share between threads.")
+  py::class_<Client>(module, "Client", "A client of one plan service. Threads may share it.")
       .def(py::init(&open_client), "url"_a, py::kw_only(), "token"_a = "", "ca_file"_a = "", "deadline_s"_a = 10.0)
       .def_property_readonly("url", &Client::url)
       .def("find_plan", &find_plan, "op"_a, "fingerprint"_a, "epoch"_a = py::none(), "may_transfer"_a = true, NoGil())
@@ -63,7 +63,7 @@ void bind_client(py::module_& module) {
 
 PYBIND11_MODULE(_client, module) {
   using namespace mc2;
-  python::begin_module(module, "Asking a plan service (mc2 serve).");
+  python::begin_module(module, "A client of the plan service (mc2 serve).");
   python::bind_answer(module);
   python::bind_client(module);
 }

@@ -133,29 +133,36 @@ void all_to_all(NodeCollectives& self, const py::buffer& data, const py::buffer&
 void bind_collectives(py::module_& module) {
   py::class_<NodeCollectives>(
       module, "NodeCollectives",
-      "Collectives alone of processes of one machine, one rank each, through memory that they "
-      "share. The key is the same in all of them and in no other job; `threads` is how many may "
-      "move a rank's data. Every call is collective, with the same sizes and types; one call at "
-      "a time. Data are contiguous buffers, numpy's for instance.")
+      "Collectives, without a matmul, between processes of one machine that hold one rank each, through\n"
+      "memory that they share.\n"
+      "key      the same text in all processes of the job, and in no other job\n"
+      "threads  how many threads may move this rank's data, the calling one included\n"
+      "Every call is collective, with the same sizes and types on all ranks. A process makes one call at a\n"
+      "time. Operands are contiguous buffers, e.g. numpy arrays.")
       .def(py::init(&open), "rank"_a, "ranks"_a, "key"_a, py::kw_only(), "threads"_a = 1, "deadline_s"_a = 60.0)
       .def_property_readonly("rank", &NodeCollectives::rank)
       .def_property_readonly("ranks", &NodeCollectives::world_size)
-      .def_property_readonly("threads", &NodeCollectives::threads, "The fewest of any rank.")
+      .def_property_readonly(
+          "threads", &NodeCollectives::threads,
+          "How many threads may move this rank's data: the smallest number that any rank gave, or 1 if a rank is\n"
+          "a fork()ed child.")
       .def(
           "all_reduce", &all_reduce, "data"_a, "dtype"_a = py::none(),
-          "In place: the sum over ranks, the same bits on all. dtype: \"f32\", \"bf16\", \"f16\" or \"i8\"; by default "
-          "what the elements say.")
+          "Replaces data by its sum over the ranks. All ranks get the same bits. dtype: \"f32\", \"bf16\", \"f16\" or\n"
+          "\"i8\"; None: the type of the elements.")
       .def("reduce_scatter", &reduce_scatter, "data"_a, "own"_a, "dtype"_a = py::none(),
-           "`own` becomes this rank's part of the sum over ranks of `data`.")
-      .def("all_gather", &all_gather, "own"_a, "all"_a, "`all` becomes every rank's `own`, by rank.")
+           "Writes this rank's part of the sum of `data` over the ranks to `own`. dtype as in all_reduce().")
+      .def("all_gather", &all_gather, "own"_a, "all"_a,
+           "Writes every rank's `own` to `all`, in the order of the ranks.")
       .def("all_to_all", &all_to_all, "data"_a, "received"_a,
-           "Part q of `data` goes to rank q; `received` becomes what the ranks have sent, by rank.")
+           "Sends part q of `data` to rank q. Writes what the ranks sent to this one to `received`, in their\n"
+           "order.")
       .def(
           "all_reduce_at",
           [](NodeCollectives& self, std::uintptr_t address, std::size_t byte_count, const std::string& dtype) {
             unwrap(self.all_reduce(memory_at(address, byte_count), unwrap(planner::parse_dtype(dtype))));
           },
-          "address"_a, "byte_count"_a, "dtype"_a, NoGil(), "all_reduce of what lies at an address.");
+          "address"_a, "byte_count"_a, "dtype"_a, NoGil(), "As all_reduce(), for byte_count bytes at an address.");
 }
 
 } // namespace mc2::python

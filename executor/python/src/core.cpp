@@ -92,9 +92,10 @@ void bind_tables(py::module_& module) {
 }
 
 void bind_experts(py::module_& module) {
-  py::class_<ChosenExperts>(module, "ChosenExperts",
-                            "The experts of a grouped matmul, of which every rank holds its part and each row chooses "
-                            "top_k.")
+  py::class_<ChosenExperts>(
+      module, "ChosenExperts",
+      "The experts of a grouped matmul. Every rank holds a part of each expert, and each row chooses top_k of\n"
+      "them.")
       .def(py::init(&make_experts), "count"_a, "top_k"_a)
       .def_readonly("count", &ChosenExperts::count)
       .def_readonly("top_k", &ChosenExperts::top_k)
@@ -118,7 +119,7 @@ void add_traits(py::class_<OpSpec>& type) {
                              [](const OpSpec& op) { return planner::traits_of(op.kind).has_local_part; })
       .def_property_readonly(
           "bytes_per_unit", [](const OpSpec& op) { return planner::traits_of(op.kind).message_bytes_per_unit(op); },
-          "Bytes of the collective's full array for one row or column of the cut axis.");
+          "Bytes that one row or column of the cut axis has in the collective's full array.");
 }
 
 void bind_op(py::module_& module) {
@@ -153,7 +154,9 @@ void bind_op(py::module_& module) {
 }
 
 void bind_fingerprint(py::module_& module) {
-  py::class_<Fingerprint> type(module, "Fingerprint", "What makes measurements comparable: device, link, versions.");
+  py::class_<Fingerprint> type(
+      module, "Fingerprint",
+      "Device, link and versions of a machine. Measurements are comparable if their fingerprints are equal.");
   type.def(py::init([](std::map<std::string, std::string> fields) { return Fingerprint{std::move(fields)}; }),
            "fields"_a)
       .def_readonly("fields", &Fingerprint::fields)
@@ -190,7 +193,7 @@ void bind_values(py::module_& module) {
 } // namespace mc2::python
 
 PYBIND11_MODULE(_core, module) {
-  module.doc() = "Values, planning, fitting and keeping of mc2.";
+  module.doc() = "Operators, plans and cost models of mc2, and functions that measure, fit, plan, tune and store.";
   mc2::python::translate_errors();
   mc2::python::bind_values(module);
   mc2::python::bind_models(module);

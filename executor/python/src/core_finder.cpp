@@ -102,14 +102,16 @@ planner::PlanRanges find_ranges(const OpSpec& op, const Fingerprint& machine, st
 } // namespace
 
 void bind_finder(py::module_& module) {
-  py::class_<store::Staleness>(module, "Staleness",
-                               "What a kept plan is predicted to lose at the speed of its operator's later runs.")
+  py::class_<store::Staleness>(
+      module, "Staleness",
+      "How much longer a kept plan is predicted to take than the best cut, at the speed of the operator's\n"
+      "later runs: loss is kept / best - 1.")
       .def_readonly("loss", &store::Staleness::loss)
       .def_readonly("best_blocks", &store::Staleness::best_blocks)
       .def_readonly("best_variant", &store::Staleness::best_variant)
       .def_readonly("why", &store::Staleness::why);
-  py::class_<FoundPlan, std::shared_ptr<FoundPlan>>(module, "FoundPlan",
-                                                    "A plan, where it is from, and why other places had none.")
+  py::class_<FoundPlan, std::shared_ptr<FoundPlan>>(
+      module, "FoundPlan", "A plan, where it came from, and why the places that were asked earlier had none (misses).")
       .def_property_readonly("plan", [](const FoundPlan& found) { return found.stored.plan; })
       .def_property_readonly("digest", [](const FoundPlan& found) { return found.stored.digest; })
       .def_readonly("source", &FoundPlan::source)
@@ -119,17 +121,28 @@ void bind_finder(py::module_& module) {
       .def_readonly("passed_over_damage", &FoundPlan::passed_over_damage)
       .def_readonly("staleness", &FoundPlan::staleness)
       .def("_repr_html_", [](const FoundPlan& found) { return py::cast(found.stored.plan).attr("_repr_html_")(); });
-  module.def("find_plan", &find_among, "op"_a, "fingerprint"_a, py::kw_only(), "plans"_a = std::vector<Plan>{},
-             "service"_a = py::none(), "store"_a = py::none(), "models"_a = std::vector<CostModel>{},
-             "variant"_a = py::none(), "may_transfer"_a = true, "anchor"_a = py::none(),
-             "The first plan among given ones, a service's, those kept in a store, and those that models give. With a "
-             "bench as `anchor`, of a model that is first brought to the speed that the bench has now.");
+  module.def(
+      "find_plan", &find_among, "op"_a, "fingerprint"_a, py::kw_only(), "plans"_a = std::vector<Plan>{},
+      "service"_a = py::none(), "store"_a = py::none(), "models"_a = std::vector<CostModel>{}, "variant"_a = py::none(),
+      "may_transfer"_a = true, "anchor"_a = py::none(),
+      "Returns the first plan from these places, in this order: `plans`; the function `service`, called with\n"
+      "op, fingerprint and may_transfer; the plans kept in `store`; plans made from `models` and from the models\n"
+      "in `store`.\n"
+      "A plan made from measurements of another operator, or outside the measured range, is used only if no\n"
+      "later place has a better one.\n"
+      "anchor  a bench: its uncut parts are timed, and a model is brought to that speed before it plans; kept\n"
+      "        plans are not used\n"
+      "Other keywords are the options of the planner, as for mc2.plan(). Raises mc2.Error with every place's\n"
+      "reason if no place has a plan.");
   module.def("find_plan_ranges", &find_ranges, "op"_a, "fingerprint"_a, "first_m"_a, py::kw_only(),
              "store"_a = py::none(), "models"_a = std::vector<CostModel>{}, "variant"_a = py::none(),
              "may_transfer"_a = true,
-             "The plans of every m from first_m to op.m, by the models given and kept: few ranges with one rule each.");
+             "Plans every m from first_m to op.m with the given models and those in the store. The result divides\n"
+             "these m into ranges with one rule for cutting each. Plans that tuning kept are not used. Keywords: the\n"
+             "options of the planner.");
   module.def("default_options", &default_options, "fingerprint"_a,
-             "How cuts are planned on a machine unless one says.");
+             "The alignment, min_block_rows and max_block_count that planning uses on a machine unless the caller\n"
+             "names others.");
 }
 
 } // namespace mc2::python

@@ -69,9 +69,11 @@ void bind_fit(py::module_& module) {
       .def("_repr_html_",
            [](const profiler::FitSummary& fitted) { return py::cast(fitted.model).attr("_repr_html_")(); });
   module.def("fit", &fit, "profile"_a, py::kw_only(), "quantile"_a = 0.25, "robust_scale"_a = 0.05, NoGil(),
-             "Both lanes' curves and slow-downs of every variant in the profile.");
+             "Fits a cost model to the samples of a profile: both lanes' curves and slow-downs of every variant.");
   using Observation = profiler::RaceObservation;
-  py::class_<Observation>(module, "RaceObservation", "One cut as it ran, beside the uncut parts at that moment.")
+  py::class_<Observation>(module, "RaceObservation",
+                          "Measured times of one cut, and of the uncut parts that ran moments before and after it.\n"
+                          "compute_blocks_us and communication_blocks_us are sums over a lane's blocks (0: not timed).")
       .def(py::init([](planner::Variant variant, std::vector<std::int64_t> blocks, double fused_us, double compute_us,
                        double communication_us, double compute_blocks_us, double communication_blocks_us) {
              return Observation{std::move(variant), {std::move(blocks)},    fused_us, compute_us, communication_us,
@@ -89,7 +91,8 @@ void bind_fit(py::module_& module) {
       [](const planner::CostModel& model, const std::vector<Observation>& observations) {
         return unwrap(profiler::recalibrate(model, observations));
       },
-      "model"_a, "observations"_a, NoGil(), "Learns slow-downs and the fixed cost of a block from raced cuts.");
+      "model"_a, "observations"_a, NoGil(),
+      "Adjusts the model's slow-downs and fixed costs to the measured times of cuts.");
 }
 
 /// A value with its interval: value, low, high.
@@ -97,9 +100,16 @@ using Sure = std::tuple<double, double, double>;
 
 void bind_measured_cut(py::module_& module) {
   using profiler::MeasuredCut;
-  py::class_<MeasuredCut>(module, "MeasuredCut",
-                          "A cut as somebody's executor ran it; uncut times beside it, and its own blocks together. "
-                          "0: not timed.")
+  py::class_<MeasuredCut>(
+      module, "MeasuredCut",
+      "A cut that the caller's own executor ran. Times are in us; all but fused_us are 0 where they were not\n"
+      "measured.\n"
+      "fused_us           median time of the cut\n"
+      "serial_us          time of the uncut operator, one part after the other\n"
+      "compute_us         time of its matmul alone\n"
+      "communication_us   time of its collective alone\n"
+      "relative_error     relative standard error of fused_us; 0 where unknown, which counts as 0.01\n"
+      "compute_blocks_us and communication_blocks_us are sums over a lane's blocks, as they ran in the cut.")
       .def(py::init([](planner::Variant variant, std::vector<std::int64_t> blocks, double fused_us, double serial_us,
                        double compute_us, double communication_us, double relative_error, double compute_blocks_us,
                        double communication_blocks_us) {
@@ -114,8 +124,10 @@ void bind_measured_cut(py::module_& module) {
 
 void bind_account(py::module_& module) {
   using profiler::MeasuredAccount;
-  py::class_<MeasuredAccount>(module, "MeasuredAccount",
-                              "Where the time of a measured cut goes, told from one lane; sums to its measured time.")
+  py::class_<MeasuredAccount>(
+      module, "MeasuredAccount",
+      "The parts of a measured cut's time as seen from one lane, in us. uncut_us, small_block_us,\n"
+      "overhead_us, contention_us, waiting_us and unexplained_us sum to the measured time.")
       .def_property_readonly("lane", [](const MeasuredAccount& account) { return to_string(account.lane); })
       .def_readonly("uncut_us", &MeasuredAccount::uncut_us)
       .def_readonly("small_block_us", &MeasuredAccount::small_block_us)
@@ -131,7 +143,11 @@ void bind_account(py::module_& module) {
 void bind_beliefs(py::module_& module) {
   using profiler::CutBelief;
   using profiler::LearnedFactor;
-  py::class_<CutBelief>(module, "CutBelief", "What is believed of a cut; the interval is of 90 %.")
+  py::class_<CutBelief>(
+      module, "CutBelief",
+      "us is the estimated time of a cut, with a 90 % interval from low_us to high_us. profiled_us is the\n"
+      "model's prediction before any cut was measured; measured_us is 0 for a cut that was not measured.\n"
+      "is_believed is False if other measurements contradict measured_us, which is then ignored.")
       .def_readonly("variant", &CutBelief::variant)
       .def_property_readonly("blocks", [](const CutBelief& cut) { return cut.cut.block_rows; })
       .def_readonly("us", &CutBelief::us)
@@ -141,7 +157,10 @@ void bind_beliefs(py::module_& module) {
       .def_readonly("measured_us", &CutBelief::measured_us)
       .def_readonly("is_believed", &CutBelief::is_believed)
       .def_readonly("expected_gain", &CutBelief::expected_gain);
-  py::class_<LearnedFactor>(module, "LearnedFactor", "What neither lane shows alone: value, low and high.")
+  py::class_<LearnedFactor>(
+      module, "LearnedFactor",
+      "A factor that neither lane shows when it runs alone, before and after a refinement: (value, low, high)\n"
+      "with a 90 % interval.")
       .def_property_readonly("name", [](const LearnedFactor& factor) { return std::string(to_string(factor.what)); })
       .def_property_readonly("before",
                              [](const LearnedFactor& f) {
@@ -179,7 +198,8 @@ void bind_refine(py::module_& module) {
         return unwrap(profiler::refine(op, model, measured, settings));
       },
       "op"_a, "model"_a, "measured"_a, py::kw_only(), "next_count"_a = 3,
-      "Learns from cuts that were run somewhere else, and says which to run next.");
+      "Learns from cuts that the caller ran elsewhere, and suggests at most next_count cuts to run next.\n"
+      "Other keywords are the options of the planner.");
 }
 
 std::tuple<double, double, double> paired_ratio(const std::vector<double>& numerators,
@@ -203,10 +223,11 @@ void bind_measuring(py::module_& module) {
   bind_fit(module);
   bind_refine(module);
   module.def("sweep", &sweep, "cases"_a, py::kw_only(), "budget_s"_a = 120.0, "max_count"_a = 40, "seed"_a = 1,
-             "Times named callables in interleaved rounds until each has settled. Each returns its samples.");
+             "Calls named callables in interleaved rounds until the times of each have settled. A call returns\n"
+             "samples.");
   module.def("sweep_block_rows", &profiler::sweep_block_rows, "rows"_a, "alignment"_a);
   module.def("paired_ratio", &paired_ratio, "numerators"_a, "denominators"_a, "confidence"_a = 0.95,
-             "Median of numerator / denominator over pairs, and its interval: (value, low, high).");
+             "The median of numerator / denominator over the pairs, and its interval: (value, low, high).");
 }
 
 } // namespace mc2::python

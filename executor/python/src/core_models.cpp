@@ -58,7 +58,10 @@ std::string table_of(const Profile& profile) {
 }
 
 void bind_sample(py::module_& module) {
-  py::class_<Sample>(module, "Sample", "One timed iteration of one lane; time_us is of ONE block, slowest rank.")
+  py::class_<Sample>(
+      module, "Sample",
+      "One timed iteration of one lane over block_count equal blocks. time_us is the time of ONE block on the\n"
+      "slowest rank.")
       .def(py::init([](const std::string& component, std::int64_t block_rows, double us, const std::string& context,
                        std::string variant, std::int64_t message_bytes, std::int64_t block_count, int round) {
              Sample sample;
@@ -105,11 +108,11 @@ void bind_profile(py::module_& module) {
 void bind_costs(py::module_& module) {
   py::class_<LaneCost>(
       module, "LaneCost",
-      "One lane's cost of a block: curve + fixed_us, x slowdown under the other; below 1 of every block of a "
-      "cut.")
+      "One lane's cost of a block: the curve's time plus fixed_us. A slowdown of 1 or more multiplies this\n"
+      "while the other lane is busy. A slowdown below 1 multiplies the curve's time of every block of a cut.")
       .def(
           "time_us", [](const LaneCost& cost, double x) { return cost.curve.time_us(x); }, "x"_a,
-          "Time of a block of x rows, columns or bytes, alone.")
+          "The curve's time in us of a block of x rows, columns or bytes that runs alone, without fixed_us.")
       .def_property_readonly("family", [](const LaneCost& cost) { return cost.curve.family(); })
       .def_property_readonly("formula", [](const LaneCost& cost) { return cost.curve.formula_text(); })
       .def_property_readonly(
@@ -134,13 +137,15 @@ void bind_model(py::module_& module) {
       .def(
           "answers_for",
           [](const CostModel& m, const planner::OpSpec& op) { return planner::has_same_block_costs(m.op, op); }, "op"_a,
-          "Whether the curves hold for this operator: all but the length of the cut axis is the same.")
+          "Whether the curves hold for this operator: it may differ from the model's only in the length of the\n"
+          "cut axis.")
       .def(
           "page",
           [](const CostModel& m, int width) {
             return unwrap(m.validate()), render::model_page(m, checked_page_width(width));
           },
-          "width"_a = kPageWidth, "Curves and factors as `mc2 fit` prints them.")
+          "width"_a = kPageWidth,
+          "The curves and factors as text, as `mc2 fit` prints them. width: from 40 to 400 columns.")
       .def("_repr_html_",
            [](const CostModel& m) {
              return unwrap(m.validate()), render::Markup().element("pre", {}, render::model_page(m, kPageWidth)).str();
@@ -155,7 +160,8 @@ void bind_transfer(py::module_& module) {
       [](const CostModel& model, const planner::OpSpec& op) {
         return unwrap(planner::transfer(model, op, model.fingerprint)).model;
       },
-      "model"_a, "op"_a, NoGil(), "The model made to answer for another n and k, with wider intervals.");
+      "model"_a, "op"_a, NoGil(),
+      "Derives a model for an operator with another n and k from `model`. Its intervals are wider.");
 }
 
 } // namespace

@@ -85,7 +85,8 @@ std::string timeline_table(const Timeline& timeline) {
 }
 
 void bind_timeline(py::module_& module) {
-  py::class_<Timeline>(module, "Timeline", "When every block was on each lane: (start, end) in us.")
+  py::class_<Timeline>(module, "Timeline",
+                       "When each block runs on the first and on the second lane: (start, end) in us.")
       .def(py::init(&make_timeline), "first"_a, "second"_a)
       .def_property_readonly("first", [](const Timeline& t) { return to_pairs(t.first); })
       .def_property_readonly("second", [](const Timeline& t) { return to_pairs(t.second); })
@@ -110,7 +111,10 @@ void bind_runner_up(py::module_& module) {
 }
 
 void bind_validation(py::module_& module) {
-  py::class_<planner::Validation>(module, "Validation", "What a race on the machine measured; medians.")
+  py::class_<planner::Validation>(
+      module, "Validation",
+      "What a race on the machine measured. fused_us and serial_us are medians. benefit is 1 - the median of\n"
+      "the paired fused/serial ratios, with its 95 % interval.")
       .def(py::init([](double fused_us, double serial_us, std::tuple<double, double, double> benefit, int pair_count) {
              const auto& [value, low, high] = benefit;
              const planner::Validation measured{fused_us, serial_us, value, low, high, pair_count};
@@ -198,19 +202,22 @@ void add_changes(py::class_<Plan>& type) {
           [](Plan p, planner::Fingerprint machine) { return p.fingerprint = std::move(machine), p; }, "fingerprint"_a)
       .def("because", &because, "reason"_a)
       .def("with_validation", &validated, "validation"_a, "reason"_a, "strategy"_a = "search",
-           "The plan as one that was raced, for a reason, among cuts of a strategy.");
+           "A copy of the plan with the result of a race, the reason for the choice, and the strategy that\n"
+           "proposed the cut.");
 }
 
 void add_forms(py::class_<Plan>& type) {
   type.def_property_readonly("digest", [](const Plan& p) { return store::digest(store::encode(p)); })
-      .def("page", &page_of, "width"_a = kPageWidth, "The readable page that `mc2 plan` prints.")
+      .def("page", &page_of, "width"_a = kPageWidth,
+           "The plan as text, as `mc2 plan` prints it. width: from 40 to 400 columns.")
       .def("svg", &svg_of, "measured"_a = py::none())
       .def("_repr_html_", &html_of)
       .def("__repr__", [](const Plan& p) { return "<mc2.Plan " + p.op.text() + ": " + p.cut.text() + ">"; });
 }
 
 void bind_plan(py::module_& module) {
-  py::class_<Plan> type(module, "Plan", "The decision for one operator on one machine.");
+  py::class_<Plan> type(module, "Plan",
+                        "How one operator is cut on one machine, why, and the predicted and measured times.");
   add_decision(type);
   add_changes(type);
   add_forms(type);
@@ -229,15 +236,17 @@ void bind_published_models(py::module_& module) {
         return store->use([&](const store::Store& opened) { return model_of(finder::kept_in_unnamed(opened)); });
       },
       "device"_a, "op"_a, "store"_a = py::none(), NoGil(),
-      "Costs on a machine that is not here: what is published of the device, overridden by what the store has imported "
-      "for it; recalibrated by cuts that were measured there.");
+      "The cost model of an operator on a device that this machine need not have. It starts from the device's\n"
+      "published figures. Samples that were imported into the store under the device's name override them. If\n"
+      "cuts of the operator were measured on the device, they recalibrate the model.");
   module.def(
       "topology_model",
       [](const std::string& topology, const planner::OpSpec& op) {
         return unwrap(planner::analytic_model(unwrap(store::topology_of(topology)), op));
       },
       "topology"_a, "op"_a,
-      "From the description of a cluster (schemas/topology.schema.json) as JSON, or the name of a published one.");
+      "The cost model of an operator on a cluster. topology: the description of the cluster as JSON\n"
+      "(schemas/topology.schema.json), or the name of a published one.");
 }
 
 Plan plan(const planner::OpSpec& op, const planner::CostModel& model, const py::kwargs& words) {
@@ -314,9 +323,11 @@ void bind_plans(py::module_& module) {
          const planner::Variant& variant) {
         return unwrap(planner::unpredicted_plan(op, fingerprint, variant, {std::move(blocks)}));
       },
-      "op"_a, "fingerprint"_a, "blocks"_a, "variant"_a, "Blocks that nobody planned: nothing is predicted of them.");
+      "op"_a, "fingerprint"_a, "blocks"_a, "variant"_a,
+      "A plan with blocks that the caller chose, where no model predicts them: its times are 0.");
   module.def("predict", &predict, "op"_a, "model"_a, "blocks"_a, "variant"_a = py::none(), NoGil(),
-             "Predicts a cut that the caller chose.");
+             "The plan with blocks that the caller chose, and with the times that the model predicts. variant None:\n"
+             "the one that is predicted fastest.");
 }
 
 } // namespace mc2::python

@@ -36,7 +36,10 @@ std::string range_table(const PlanRanges& ranges) {
 }
 
 void bind_range(py::module_& module) {
-  py::class_<CutRule>(module, "CutRule", "How a cut axis of any length is cut; block_length 0: not.")
+  py::class_<CutRule>(
+      module, "CutRule",
+      "How a cut axis of any length is cut: into blocks of block_length, and one block, the first or the\n"
+      "last, that takes the rest and has at least min_odd_length. block_length 0: uncut.")
       .def_readonly("variant", &CutRule::variant)
       .def_property_readonly("schedule", [](const CutRule& rule) { return to_string(rule.schedule); })
       .def_readonly("block_length", &CutRule::long_rows)
@@ -53,7 +56,8 @@ void bind_range(py::module_& module) {
       .def_property_readonly("benefit_interval", [](const PlanRange& range) { return pair_of(range.benefit_interval); })
       .def_property_readonly("provenance", [](const PlanRange& range) { return to_string(range.provenance); })
       .def_readonly("loss", &PlanRange::loss);
-  py::class_<PlanGap>(module, "PlanGap", "m without a plan, and why.")
+  py::class_<PlanGap>(module, "PlanGap",
+                      "The values of m from first_m to last_m, for which there is no plan, and the reason.")
       .def_readonly("first_m", &PlanGap::first_m)
       .def_readonly("last_m", &PlanGap::last_m)
       .def_readonly("reason", &PlanGap::reason);
@@ -63,7 +67,7 @@ void bind_range(py::module_& module) {
 
 void bind_ranges(py::module_& module) {
   bind_range(module);
-  py::class_<PlanRanges> type(module, "PlanRanges", "The decision for one operator on one machine as a function of m.");
+  py::class_<PlanRanges> type(module, "PlanRanges", "How one operator is cut on one machine, as a function of m.");
   type.def_readonly("op", &PlanRanges::op)
       .def_readonly("fingerprint", &PlanRanges::fingerprint)
       .def_readonly("first_m", &PlanRanges::first_m)
@@ -71,10 +75,11 @@ void bind_ranges(py::module_& module) {
       .def_readonly("gaps", &PlanRanges::gaps)
       .def_readonly("planned_count", &PlanRanges::planned_count)
       .def_property_readonly("loss", &PlanRanges::loss)
-      .def("find", &find, "m"_a, "The range of an m; None in a gap and outside.")
+      .def("find", &find, "m"_a,
+           "The range that holds m; None if m is in a gap, outside of all ranges, or illegal for the operator.")
       .def(
           "plan_at", [](const PlanRanges& ranges, std::int64_t m) { return unwrap(planner::plan_at(ranges, m)); },
-          "m"_a, "The plan of one m, without times.")
+          "m"_a, "The plan for one m, without predicted times.")
       .def("_repr_html_", &range_table);
   add_document(type, &store::decode_plan_ranges);
 }

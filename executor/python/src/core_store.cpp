@@ -46,7 +46,8 @@ Result<std::map<std::string, std::int64_t>> stats(const Store& store) {
 }
 
 void bind_stored_plan(py::module_& module) {
-  py::class_<StoredPlan>(module, "StoredPlan", "A plan as it is kept.")
+  py::class_<StoredPlan>(module, "StoredPlan",
+                         "A plan that a store keeps, with its document, digest, purpose and date.")
       .def_readonly("plan", &StoredPlan::plan)
       .def_readonly("document", &StoredPlan::document)
       .def_readonly("digest", &StoredPlan::digest)
@@ -75,7 +76,9 @@ void bind_plans_of(py::class_<OpenStore, std::shared_ptr<OpenStore>>& type) {
           [](OpenStore& self, const planner::Plan& plan, const std::string& purpose) {
             return self.use([&](Store& store) { return store.put_plan(plan, purpose, store::utc_now()); });
           },
-          "plan"_a, "purpose"_a = "tuned", NoGil(), "Keeps the plan in place of an earlier one; returns its digest.")
+          "plan"_a, "purpose"_a = "tuned", NoGil(),
+          "Keeps the plan and returns its digest. Replaces an earlier one of the same operator, machine and\n"
+          "purpose.")
       .def("find_plan", &find_plan, "op"_a, "fingerprint"_a, "purpose"_a = "tuned", NoGil())
       .def("find_plan_by_digest", in_store<const std::string&>(&Store::find_plan), "prefix"_a, NoGil())
       .def(
@@ -109,8 +112,10 @@ void bind_models_of(py::class_<OpenStore, std::shared_ptr<OpenStore>>& type) {
 
 void bind_store(py::module_& module) {
   bind_stored_plan(module);
-  py::class_<OpenStore, std::shared_ptr<OpenStore>> type(module, "Store",
-                                                         "One SQLite file of samples, models, plans and measurements.");
+  py::class_<OpenStore, std::shared_ptr<OpenStore>> type(
+      module, "Store",
+      "An SQLite file that keeps samples, models, plans and measurements. Threads may share it; a child after\n"
+      "fork() opens its own.");
   type.def(py::init<const std::filesystem::path&, bool>(), "path"_a, "read_only"_a = false, NoGil())
       .def_property_readonly("path", &OpenStore::path)
       .def("revision", in_store(&Store::revision), NoGil())

@@ -203,7 +203,7 @@ void keep(const std::shared_ptr<OpenStore>& store, const Bench& bench, const pro
 }
 
 void bind_bench(py::module_& module) {
-  py::class_<Bench>(module, "AnyBench", "One operator where it can be run and timed.")
+  py::class_<Bench>(module, "AnyBench", "One operator, and the means to run and time it on a machine.")
       .def_property_readonly("op", &Bench::op)
       .def_property_readonly("fingerprint", &Bench::fingerprint)
       .def_property_readonly(
@@ -231,13 +231,21 @@ void bind_bench(py::module_& module) {
 void bind_own_bench(py::module_& module) {
   py::class_<PythonBench, Bench>(
       module, "Bench",
-      "One operator where it can be run and timed, by functions of a subclass: prepare(plan) gives the plan's number,\n"
-      "verify(plan) raises mc2.Error where its result is wrong, time_us(number, part) runs a part once (\"fused\",\n"
-      "\"serial\", \"serial_compute\", \"compute\", \"communication\"), and prepare_case(target, block_rows, variant) "
-      "gives a\n"
-      "callable that times blocks of one length (\"matmul\", \"collective\" or \"both\") and returns samples. now_s() "
-      "and\n"
-      "rivals(model), more plans to race, may be left out.")
+      "An operator that functions of a subclass run and time. The subclass has these functions:\n"
+      "prepare(plan)\n"
+      "    makes the plan ready and returns its number; the same plan gets the same number\n"
+      "verify(plan)\n"
+      "    raises mc2.Error if the plan's result is wrong\n"
+      "time_us(number, part)\n"
+      "    runs a part of the plan once and returns its time: \"fused\", \"serial\", \"serial_compute\", \"compute\"\n"
+      "    or \"communication\"\n"
+      "prepare_case(target, block_rows, variant)\n"
+      "    returns a callable that times blocks of one length and returns samples; target: \"matmul\",\n"
+      "    \"collective\" or \"both\"\n"
+      "now_s()\n"
+      "    may be left out: the seconds on the bench's clock\n"
+      "rivals(model)\n"
+      "    may be left out: more plans to race")
       .def(py::init<const planner::OpSpec&, planner::Fingerprint, std::vector<Variant>, bool>(), "op"_a,
            "fingerprint"_a, "variants"_a, "variants_share_matmul"_a = false);
 }
@@ -254,7 +262,8 @@ void bind_races(py::module_& module) {
   };
   py::class_<RacedPlan>(
       module, "Contender",
-      "A cut that raced, and its times; entry i of every list was taken within moments of the others.")
+      "A cut that raced, and its times in us. The entries i of all lists were measured within moments of each\n"
+      "other.")
       .def_readonly("plan", &RacedPlan::plan)
       .def_property_readonly("fused_us", times(&Contender::fused_us))
       .def_property_readonly("serial_us", times(&Contender::serial_us))
@@ -283,16 +292,21 @@ void bind_tuning(py::module_& module) {
   const int max_count = profiler::StoppingOptions{}.max_count;
   module.def("tune_on", &tune, "bench"_a, py::kw_only(), "store"_a = nullptr, "model"_a = nullptr,
              "budget_s"_a = budget_s, "max_count"_a = max_count, "race_rounds"_a = py::none(), "on_line"_a = nullptr,
-             "mc2's tuner on any bench.");
+             "Profiles, fits, plans, checks and races the operator of a bench, as mc2.tune() does on a communicator.");
   module.def("profile_on", &profile, "bench"_a, py::kw_only(), "alignment"_a = py::none(), "budget_s"_a = budget_s,
              "max_count"_a = max_count, "store"_a = nullptr, NoGil(),
-             "Times both lanes over a sweep of block lengths.");
+             "Times both lanes, alone and together, over a sweep of block lengths, for the bench's variants. If these\n"
+             "share their matmul, leaves out those that a few runs show to be the fastest at no size.");
   module.def("race_on", &race, "bench"_a, "plans"_a, py::kw_only(), "rounds"_a = py::none(), "budget_s"_a = budget_s,
-             "times_parts"_a = true, NoGil(), "Races plans against serial.");
-  module.def("winner_of", &winner_of, "races"_a,
-             "The contender that beats serial beyond the noise in the first race and loses in none, or None.");
+             "times_parts"_a = true, NoGil(),
+             "Runs the plans and the uncut operator in turn and compares their times. times_parts: also times the\n"
+             "uncut matmul and the uncut collective alone.");
+  module.def(
+      "winner_of", &winner_of, "races"_a,
+      "The index of the contender to keep, or None. The whole 95 % interval of its benefit over the uncut\n"
+      "operator is above zero in the first race, and below zero in no race. All races have the same contenders.");
   module.def("keep", &keep, "store"_a, "bench"_a, "tuned"_a, "plans"_a, NoGil(),
-             "Keeps what a tuning without a store has found, and these plans of it.");
+             "Keeps in the store what a tuning without a store has found (samples, model, race), and these plans.");
 }
 
 } // namespace mc2::python

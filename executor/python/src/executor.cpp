@@ -108,7 +108,10 @@ std::shared_ptr<World> open_world(int ranks, const std::string& backend, const s
 }
 
 py::class_<World, std::shared_ptr<World>> bind_world(py::module_& module) {
-  py::class_<World, std::shared_ptr<World>> world(module, "Communicator", "The ranks of a job in this process.");
+  py::class_<World, std::shared_ptr<World>> world(
+      module, "Communicator",
+      "The ranks of a job that this process holds: all of them or, with process=(rank, key), one. Only one\n"
+      "thread at a time may run on it.");
   world
       .def(py::init(&open_world), "ranks"_a = 2, py::kw_only(), "backend"_a = "host", "link"_a = "shm",
            "virtual_compute"_a = py::none(), "pin_threads"_a = true, "deadline_s"_a = 60.0, "process"_a = py::none(),
@@ -119,10 +122,10 @@ py::class_<World, std::shared_ptr<World>> bind_world(py::module_& module) {
       .def_property_readonly("is_virtual", [](const World& w) { return w.options().virtual_compute.has_value(); })
       .def(
           "variants", [](const World& w, const OpSpec& op) { return w.backend().variants(op, w.options()); }, "op"_a,
-          "Variants worth measuring, best known default first.")
+          "The variants of the operator that are worth measuring, the best known default first.")
       .def_property_readonly(
           "default_options", [](const World& w) { return default_options(w.communicator().fingerprint()); },
-          "Planning options that fit this backend.")
+          "mc2.default_options() of this communicator's fingerprint.")
       .def(
           "random_problem",
           [](const std::shared_ptr<World>& w, const OpSpec& op, std::uint64_t seed) {
@@ -149,13 +152,19 @@ std::string table_of(const RunRecord& record) {
 }
 
 void bind_records(py::module_& module) {
-  py::class_<executor::RankTimes>(module, "RankTimes", "When one rank's lanes worked: (start, end) in us per block.")
+  py::class_<executor::RankTimes>(
+      module, "RankTimes",
+      "When the lanes of one rank worked: (start, end) in us for each block. local is the matmul of the\n"
+      "rank's own shard, (0, 0) for kinds without a local part.")
       .def_readonly("rank", &executor::RankTimes::rank)
       .def_property_readonly("compute", [](const executor::RankTimes& t) { return to_us(t.compute); })
       .def_property_readonly("communication", [](const executor::RankTimes& t) { return to_us(t.communication); })
       .def_property_readonly(
           "local", [](const executor::RankTimes& t) { return SpanUs(to_us(t.local.start), to_us(t.local.end)); });
-  py::class_<RunRecord>(module, "RunRecord", "One run; the slowest rank counts.")
+  py::class_<RunRecord>(
+      module, "RunRecord",
+      "The times of one run. makespan_us is from the first start to the last end over this process's ranks;\n"
+      "wall_us is how long the caller waited.")
       .def_property_readonly("makespan_us", [](const RunRecord& r) { return to_us(r.makespan); })
       .def_property_readonly("wall_us", [](const RunRecord& r) { return to_us(r.wall); })
       .def_readonly("ranks", &RunRecord::ranks)
@@ -178,11 +187,11 @@ py::class_<Binding> bind_runs(py::module_& module) {
       .def_property_readonly("op", &Binding::op)
       .def_property_readonly(
           "c", [](const Binding& self) { return result_of(self, "c"); },
-          "Every rank's result, as the last run left it.")
+          "The result arrays of the ranks, as the last run left them.")
       .def_property_readonly(
           "normed", [](const Binding& self) { return result_of(self, "normed"); },
-          "The normalised rows of every rank's result.");
-  py::class_<Problem>(module, "Problem", "Random matrices where a communicator's ranks can work on them.")
+          "The arrays with the normalised rows of the ranks' results, as the last run left them.");
+  py::class_<Problem>(module, "Problem", "Random matrices of an operator in memory of a communicator's ranks.")
       .def(
           "prepare",
           [](const py::object& self, std::variant<std::vector<std::int64_t>, Plan> blocks,
@@ -191,9 +200,12 @@ py::class_<Binding> bind_runs(py::module_& module) {
             if (const auto* plan = std::get_if<Plan>(&blocks)) return problem.prepare(self, *plan);
             return problem.prepare(self, std::get<std::vector<std::int64_t>>(std::move(blocks)), variant);
           },
-          "blocks"_a, "variant"_a = py::none(), "Blocks of the first variant unless one is named, or a plan.")
+          "blocks"_a, "variant"_a = py::none(),
+          "Prepares a plan, or blocks with a variant. variant None: the first of Communicator.variants().")
       .def("verify", &Problem::verify, "prepared"_a, "blocks"_a, NoGil(),
-           "Runs on fresh numbers and compares with an oracle; the finding in words, or mc2.Error with code mismatch.");
+           "Puts new numbers into A, runs `prepared`, which was prepared for these blocks, and compares the result\n"
+           "with an oracle. Returns the finding in words. Raises mc2.Error with code mismatch if the result is\n"
+           "wrong.");
   return prepared;
 }
 
@@ -295,14 +307,15 @@ std::unique_ptr<WorldBench> bench_at(const std::shared_ptr<World>& world, const 
 }
 
 void bind_benches(py::module_& module, py::class_<World, std::shared_ptr<World>>& world) {
-  py::class_<WorldBench, profiler::Bench>(module, "CommunicatorBench", "An operator's matrices on a communicator.");
+  py::class_<WorldBench, profiler::Bench>(module, "CommunicatorBench",
+                                          "A bench that runs and times an operator on a communicator.");
   world
       .def("bench", &random_bench, "op"_a, "seed"_a = 1, NoGil(),
-           "Random matrices of an operator, for mc2.tune_on() and its kin.")
+           "A bench with random matrices, for mc2.tune_on(), mc2.profile_on() and mc2.race_on().")
       .def("bench_at", &bench_at, "op"_a, "addresses"_a, "keep_alive"_a, "check"_a,
-           "The same on this rank's A, B and C by address; check(run) runs what is to be checked and raises where it "
-           "is\n"
-           "wrong. Collective, and so is what is done with it.");
+           "A bench on the matrices of this process's only rank. addresses are those of prepare_at(); keep_alive\n"
+           "owns the memory. To check a plan, the bench calls check(run). This function calls run() and raises if\n"
+           "the result is wrong. Collective, and so is every use of the bench.");
 }
 
 void bind_backends(py::module_& module) {
@@ -318,7 +331,8 @@ void bind_backends(py::module_& module) {
         return unwrap(executor::find_backend(backend))->fingerprint(options);
       },
       "backend"_a, "ranks"_a, "local_size"_a = 0,
-      "What a communicator of this backend and size would have; local_size: of the ranks on each of several hosts.");
+      "The fingerprint that a communicator with this backend and number of ranks would have. local_size: the\n"
+      "number of ranks on each host, if there are several hosts; 0: one host.");
   module.def(
       "backends",
       [](int local_size) {
@@ -329,7 +343,8 @@ void bind_backends(py::module_& module) {
         }
         return result;
       },
-      "local_size"_a = 2, "Every backend of this build: (name, whether it can run so many ranks here, why).");
+      "local_size"_a = 2,
+      "Every backend of this build: (name, whether it can run local_size ranks on this machine, reason).");
 }
 
 } // namespace

@@ -42,8 +42,9 @@ std::shared_ptr<const FoundPlan> find(const PlanFinder& self, const planner::OpS
 }
 
 void bind_plan_finder(py::module_& module) {
-  py::class_<PlanFinder>(module, "PlanFinder",
-                         "Looks for plans in files, at a service, in stores and in models; remembers them.")
+  py::class_<PlanFinder>(
+      module, "PlanFinder",
+      "Looks for plans in files, at a service, in stores and in models, in this order, and remembers them.")
       .def(py::init(&open_finder), py::kw_only(), "plan_files"_a = Paths{}, "server"_a = py::none(), "token"_a = "",
            "store"_a = py::none(), "read_only_stores"_a = Paths{}, "models"_a = std::vector<mc2::planner::CostModel>{},
            "may_transfer"_a = true, "is_disabled"_a = false)
@@ -51,7 +52,8 @@ void bind_plan_finder(py::module_& module) {
           "from_environment",
           [] { return unwrap(PlanFinder::open(mc2::embed::finder_options(unwrap(mc2::embed::read_environment())))); },
           NoGil(),
-          "Looks where MC2_STORE, MC2_SERVER and the system's stores say; MC2_DISABLE=1 finds uncut plans only.")
+          "A finder with the service that MC2_SERVER names, the store that MC2_STORE names (default: the user's own),\n"
+          "and the system's stores. With MC2_DISABLE=1 it finds uncut plans only.")
       .def(
           "find",
           [](const PlanFinder& self, const mc2::planner::OpSpec& op, const mc2::planner::Fingerprint& machine,
@@ -63,7 +65,8 @@ void bind_plan_finder(py::module_& module) {
           "find_ranges",
           [](const PlanFinder& self, const mc2::planner::OpSpec& op, const mc2::planner::Fingerprint& machine,
              std::int64_t first_m) { return unwrap(self.find_ranges({.op = op, .machine = machine}, first_m)); },
-          "op"_a, "fingerprint"_a, "first_m"_a, NoGil(), "As mc2.find_plan_ranges, by the finder's own models.");
+          "op"_a, "fingerprint"_a, "first_m"_a, NoGil(),
+          "As mc2.find_plan_ranges(), with the finder's models and those in its stores.");
 }
 
 void bind_uncut_plan(py::module_& module) {
@@ -72,7 +75,9 @@ void bind_uncut_plan(py::module_& module) {
       [](const planner::OpSpec& op, const planner::Fingerprint& machine) {
         return unwrap(embed::uncut_plan(op, machine));
       },
-      "op"_a, "fingerprint"_a, "One block: what a program without mc2 does, with the machine's backend.");
+      "op"_a, "fingerprint"_a,
+      "The plan of one block: the machine's backend runs matmul and collective one after the other, as a\n"
+      "program without mc2 does. Its times are 0.");
 }
 
 } // namespace
@@ -80,7 +85,7 @@ void bind_uncut_plan(py::module_& module) {
 
 PYBIND11_MODULE(_finder, module) {
   using namespace mc2;
-  python::begin_module(module, "Finding plans in files, a service, stores and models.");
+  python::begin_module(module, "Finding plans in files, at a service, in stores and in models.");
   module.attr("FoundPlan") = pybind11::module_::import("mc2._core").attr("FoundPlan");
   python::bind_plan_finder(module);
   python::bind_uncut_plan(module);

@@ -91,7 +91,7 @@ def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int, w
 
 @functools.lru_cache(maxsize=256)
 def _on_device(numbers: tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """Cached, because the host waits for each copy to a device."""
+    """The numbers as a tensor on the device. Cached, because the host waits for each copy to a device."""
     with torch.inference_mode(False):
         return torch.tensor(numbers, dtype=torch.int64, device=device)
 
