@@ -169,9 +169,7 @@ def compare(options, device, dtype):
 
     def with_mc2():
         mc2.torch.inductor.enable()
-        compiled = torch.compile(
-            model, options={**graphs, "debug": False}
-        )  # other options: both stay compiled
+        compiled = torch.compile(model, options={**graphs, "debug": False})  # other options: both stay compiled
         y = compiled(x).clone()  # the next call may overwrite this call's result
         mc2.torch.inductor.disable()
         return compiled, y
