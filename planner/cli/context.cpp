@@ -109,7 +109,7 @@ void OpOptions::add_to(CLI::App& app, bool is_required, bool takes_range) {
              m = range.last;
              if (range.first < range.last) first_m = range.first;
            },
-           rows + "; first:last plans all of them as few ranges")
+           rows + "; first:last plans every m from first to last, as ranges")
         ->required(is_required)
         ->check(number_or_range(1, planner::kMaxSize));
   else
@@ -129,7 +129,7 @@ void OpOptions::add_types_to(CLI::App& app) {
   app.add_option("--norm", norm, "normalise the sum's rows into a second result: none (default) or rms");
   app.add_option("--experts-per-rank", experts_per_rank, "all-to-all kinds: experts that a rank holds (default 1)")
       ->check(whole_number(1, planner::kMaxSize));
-  app.add_option("--experts", experts, "grouped matmuls: experts of which every rank holds its part")
+  app.add_option("--experts", experts, "grouped matmuls: number of experts; every rank holds a part of each")
       ->check(whole_number(1, planner::kMaxSize));
   app.add_option("--top-k", top_k, "grouped matmuls: experts that each token chooses")
       ->check(whole_number(1, planner::kMaxTopK));
@@ -278,7 +278,7 @@ void PlanningOptions::add_to(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--align", alignment, "long blocks are multiples of this many rows (default: the backend's)")
       ->check(whole_number(1, planner::kMaxSize));
-  app.add_option("--min-block", min_block_rows, "no block of a cut plan is shorter (default: --align)")
+  app.add_option("--min-block", min_block_rows, "shortest block of a cut plan, in rows (default: --align)")
       ->check(whole_number(1, planner::kMaxSize));
   app.add_option("--max-blocks", values.max_block_count, "most blocks of a plan")
       ->capture_default_str()
@@ -287,20 +287,23 @@ void PlanningOptions::add_to(CLI::App& app) {
       ->capture_default_str()
       ->check(whole_number(0, planner::kMaxRunnerUpCount));
   app.add_option("--objective", values.objective_quantile,
-                 "what is minimised: 0.5 the expected makespan, 0.95 the one exceeded in 5 % of cases")
+                 "quantile of the makespan to minimise: 0.5 for the expected makespan, 0.95 for the one that 5 % of "
+                 "runs exceed")
       ->capture_default_str()
       ->check(real_number(planner::kMinObjectiveQuantile, planner::kMaxObjectiveQuantile));
-  app.add_flag("!--allow-small-gain", values.require_significant_gain,
-               "cut even when the curves' intervals can explain the gain; what is only predicted by a formula is "
-               "chosen by its mean anyway");
+  app.add_flag(
+      "!--allow-small-gain", values.require_significant_gain,
+      "cut even if the curves' intervals can explain the predicted gain; refused where costs come from a formula, "
+      "because gains are not held to this there");
   app.add_option("--contention", contention,
                  "how many times longer a lane takes while the other is busy: one factor, or compute,communication "
-                 "(default: as the model has it; strategy formula 1.15)");
+                 "(default: those of the model; strategy formula: 1.15)");
   app.add_option("--block-overhead", values.block_overhead_us,
-                 "fixed cost of every block on each lane, in us (default: as the model has it)")
+                 "fixed cost of every block on each lane, in us (default: those of the model)")
       ->check(real_number(0, planner::kMaxTimeUs));
-  app.add_option("--short-block", short_block,
-                 "the recipe's short block: largest (default) or smallest; strategy formula only");
+  app.add_option(
+      "--short-block", short_block,
+      "strategy formula only: the short block is the largest (default) or the smallest of the recipe's three bounds");
   given.set(app, first_option);
 }
 
@@ -324,7 +327,7 @@ Result<store::PlanRequest> PlanningOptions::request(planner::OpSpec op) const {
 Result<void> PlanningOptions::check_gain_rule(bool is_analytic) const {
   if (!is_analytic || values.require_significant_gain) return {};
   return Error{ErrorCode::InvalidSpec, "--allow-small-gain",
-               "has no effect: what is only predicted by a formula is chosen by its mean anyway; leave it out"};
+               "has no effect: costs that come from a formula are compared by their mean anyway; leave it out"};
 }
 
 void StoreOptions::add_to(CLI::App& app) {

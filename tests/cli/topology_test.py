@@ -151,7 +151,7 @@ class RefusalTest(ClusterTest):
             self.refuse(
                 USAGE,
                 [*asked, "--allow-small-gain"],
-                "--allow-small-gain: has no effect: what is only predicted by a formula is chosen by its mean anyway",
+                "--allow-small-gain: has no effect: costs that come from a formula are compared by their mean anyway",
             )
 
     def test_nothing_is_timed_of_a_machine_that_is_not_here(self):

@@ -28,7 +28,8 @@ struct ExchangeCounts {
 };
 
 inline constexpr const char* kCountsHelp =
-    "rows that ranks exchange: a CSV file, line r for what rank r sends each rank, or each expert (all-to-all kinds)";
+    "rows that the ranks exchange, as a CSV file (all-to-all kinds): line r has what rank r sends to each rank, or to "
+    "each expert";
 
 /// Reads a file with one line for each rank. A line has whole numbers, separated by commas: one for each expert of all
 /// ranks. Empty lines and lines that begin with '#' are skipped. Errors: as read_file; Malformed with "file:line" for a

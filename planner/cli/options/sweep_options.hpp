@@ -21,21 +21,21 @@ struct SweepSettings {
   std::optional<int> max_measurements;
 
   void add_to(CLI::App& app, bool with_alignment = true) {
-    app.add_option("--budget", budget_s, "seconds after which nothing new starts but the few rounds that are needed")
+    app.add_option("--budget", budget_s,
+                   "seconds after which no new round of measurements starts, except the few that a result needs")
         ->capture_default_str()
         ->check(real_number(0.001, 86'400));
-    app.add_option("--precision", precision, "stop a size when its interval is this narrow, relative")
+    app.add_option("--precision", precision, "stop measuring a size when its relative interval is this narrow")
         ->capture_default_str()
         ->check(real_number(0.0001, 1));
     app.add_option("--max-samples", max_samples, "most samples of one size")
         ->capture_default_str()
         ->check(whole_number(5, 10'000));
-    app.add_option("--seed", seed, "of the random matrices and of the order of sizes")
+    app.add_option("--seed", seed, "seed of the random matrices and of the order of sizes")
         ->capture_default_str()
         ->check(whole_number(0, kMaxSeed));
-    app.add_option(
-           "--measurements", max_measurements,
-           "time no more than N cases for each variant, the most telling first (default: until they are settled)")
+    app.add_option("--measurements", max_measurements,
+                   "take at most N timings for each variant, the most informative first (default: no limit)")
         ->check(whole_number(profiler::kMinMeasurementCount, 100'000));
     if (with_alignment)
       app.add_option("--align", alignment, "shortest block length worth measuring, in rows (default: the backend's)")

@@ -12,8 +12,8 @@ namespace mc2::cli {
 
 /// The help of an option whose value read_topology() takes.
 inline constexpr const char* kTopologyHelp =
-    "plan without measurements for the cluster that this document describes, or for a published one by its name, "
-    "e.g. dgx_h100; a name that is none lists them";
+    "plan without measurements for the cluster that this document describes, or for a published cluster, "
+    "e.g. dgx_h100; an unknown name lists the published ones";
 
 /// Reads a topology document, or finds a published cluster by its name (store::built_in_topologies).
 /// Errors: as read_file; Malformed for a document that is no legal topology; UnknownName for a name.
