@@ -37,7 +37,7 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--m", kOperator, "LIST", kMostUsed, "sweep"},
     {"--ranks", kOperator, "LIST", kMostUsed, "sweep"},
     {"--ranks", kOther, "N", kMostUsed, "topology"},
-    {"--out", kOutput, "DIR", kMostUsed, "export"},
+    {"--out", kOutput, "FILE", kMostUsed, "export"},
     {"--format", kOutput, "NAME", kMostUsed, "export"},
     {"--format", kInput, "NAME", kMostUsed, "import"},
     {"--model", kInput, "FILE", kMostUsed},
