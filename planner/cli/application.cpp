@@ -29,8 +29,8 @@ void hide_server_option(CLI::App& command, ServerOptions& server) {
 Application::Application()
     : app("mc2: cut a fused matmul + collective into blocks so that compute and communication overlap", "mc2") {
   app.set_version_flag("--version", "mc2 " MC2_VERSION);
-  app.set_help_flag("-h,--help", "show what is used most and exit");
-  app.set_help_all_flag("--help-all", "show everything and exit");
+  app.set_help_flag("-h,--help", "show the most used options and exit");
+  app.set_help_all_flag("--help-all", "show every option and exit");
   app.require_subcommand(1);
   app.footer(kStartAndExitCodes);
   server.add_to(app);

@@ -124,8 +124,8 @@ Result<ExitCode> CompareCommand::run() const {
 Command add_compare(CLI::App& app) {
   auto command = std::make_shared<CompareCommand>();
   auto* sub = app.add_subcommand("compare", "two profiles, models or plans side by side");
-  sub->add_option("A", command->left, "a document, or the digest of a kept plan")->required();
-  sub->add_option("B", command->right, "what is judged against it")->required();
+  sub->add_option("A", command->left, "a profile, model or plan file, or the digest of a kept plan")->required();
+  sub->add_option("B", command->right, "the same kind of document, which is compared with A")->required();
   command->store.add_to(*sub);
   add_json(*sub, command->is_json, "the rows");
   sub->footer("Example:\n  mc2 compare yesterday.json today.json");

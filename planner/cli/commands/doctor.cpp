@@ -174,7 +174,7 @@ Result<ExitCode> DoctorCommand::run() const {
 
 Command add_doctor(CLI::App& app) {
   auto command = std::make_shared<DoctorCommand>();
-  auto* sub = app.add_subcommand("doctor", "what this machine can do, and is the store healthy");
+  auto* sub = app.add_subcommand("doctor", "what this machine can run, and the state of the store");
   command->store.add_to(*sub);
   add_json(*sub, command->is_json, "what was found");
   sub->footer("Example:\n  mc2 doctor");

@@ -215,13 +215,16 @@ Result<ExitCode> ExplainCommand::run() const {
 void add_limits(ExplainCommand& command, CLI::App& sub) {
   sub.add_option("--align", command.limits.alignment, "alignment that the plan was made with (default: the backend's)")
       ->check(whole_number(1, planner::kMaxSize));
-  sub.add_option("--min-block", command.limits.min_block_rows, "shortest block that it could have (default: --align)")
+  sub.add_option("--min-block", command.limits.min_block_rows,
+                 "shortest block that the planner could choose (default: --align)")
       ->check(whole_number(1, planner::kMaxSize));
-  sub.add_option("--max-blocks", command.limits.max_block_count, "most blocks that it could have (default: 64)")
+  sub.add_option("--max-blocks", command.limits.max_block_count,
+                 "most blocks that the planner could choose (default: 64)")
       ->check(whole_number(1, planner::kMaxBlockCount));
-  sub.add_option("--contention", command.contention, "that the plan assumed: one factor, or compute,communication");
+  sub.add_option("--contention", command.contention,
+                 "slow-down that the plan assumed: one factor, or compute,communication");
   sub.add_option("--block-overhead", command.limits.block_overhead_us,
-                 "that the plan assumed, in us (default: as the plan says)")
+                 "fixed cost of a block that the plan assumed, in us (default: as the plan says)")
       ->check(real_number(0, planner::kMaxTimeUs));
 }
 
@@ -230,15 +233,15 @@ void add_limits(ExplainCommand& command, CLI::App& sub) {
 Command add_explain(CLI::App& app, ServerOptions& server) {
   auto command = std::make_shared<ExplainCommand>();
   command->server = &server;
-  auto* sub = app.add_subcommand("explain", "why a plan is what it is, and what would change it");
+  auto* sub = app.add_subcommand("explain", "say why a plan was chosen, and what would change it");
   sub->add_option("PLAN", command->plan_name, "a plan file, or the digest of a kept plan");
   command->op.add_to(*sub, false);
   add_all(*sub, command->machine, command->store, server);
   sub->add_option("--html", command->html_file, "also write a report with plots to this HTML file");
   add_json(*sub, command->is_json, "the explanation");
-  sub->add_flag("--all", command->is_full, "print every table, as wide as they are");
+  sub->add_flag("--all", command->is_full, "print every table, at full width");
   sub->add_flag("--measure", command->is_measuring,
-                "run the plan here and show the measured timeline beside the predicted");
+                "run the plan here and show its measured timeline beside the predicted one");
   sub->add_flag("--accept-other-machine", command->accept_other_machine,
                 "measure a plan that was made for another machine");
   sub->add_flag("--no-transfer", command->no_transfer, kNoTransferHelp);

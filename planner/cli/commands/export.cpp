@@ -222,20 +222,22 @@ std::vector<std::string> export_formats() {
 
 Command add_export(CLI::App& app) {
   auto command = std::make_shared<ExportCommand>();
-  auto* sub = app.add_subcommand("export", "write plans in the form that other programs take");
+  auto* sub = app.add_subcommand("export", "write plans in the formats of other programs");
   sub->add_option("PLAN", command->plans, "plan files, or digests of kept plans; with --read an exported file");
   sub->add_option("--format", command->format, list_text(export_formats()))->required();
   sub->add_option("--out", command->out, "write to this file rather than to standard output");
   sub->add_option("--model", command->model_file,
-                  "model of the plans: says what it costs to use a neighbouring m, and draws the curves");
-  sub->add_option("--rows", command->rows, "make a plan of the model for each m, e.g. 512:8192:512");
+                  "the plans' cost model, for the loss of using a neighbouring m's plan and for drawing curves");
+  sub->add_option("--rows", command->rows, "plan each of these m with --model, e.g. 512:8192:512");
   sub->add_option("--algorithm", command->options.algorithm,
-                  "of nccl-tuner, e.g. ring, or hccl-tuner, e.g. aicpu:sole:nhr");
-  sub->add_option("--protocol", command->options.protocol, "of nccl-tuner: ll, ll128 or simple");
-  sub->add_option("--channels", command->options.channels, "of nccl-tuner, for plans that do not say: 1 to 64")
+                  "algorithm that nccl-tuner chooses, e.g. ring, or hccl-tuner, e.g. aicpu:sole:nhr");
+  sub->add_option("--protocol", command->options.protocol, "protocol that nccl-tuner chooses: ll, ll128 or simple");
+  sub->add_option("--channels", command->options.channels,
+                  "channels that nccl-tuner chooses for plans that name none: 1 to 64")
       ->check(whole_number(1, 64));
   sub->add_flag("--read", command->reads_back, "turn an exported file back into the plan document");
-  sub->add_option("--m", command->m, "which plan of a table --read takes")->check(whole_number(1, planner::kMaxSize));
+  sub->add_option("--m", command->m, "m of the plan to read from a table, with --read")
+      ->check(whole_number(1, planner::kMaxSize));
   command->store.add_to(*sub);
   sub->footer(
       "Examples:\n  mc2 export plan.json --format ascendc --out tiling.h\n"

@@ -36,9 +36,11 @@ void add_terms(CLI::App& app, profiler::ImportTerms& terms) {
                  "all_reduce, reduce_scatter, all_gather or all_to_all, where a log does not say");
   app.add_option(
       "--bytes", terms.bytes,
-      "full array of communication rows without a size: a number, or 'neighbour' for that of the matmul beside");
-  app.add_option("--blocks", terms.blocks, "take fused operators of msprof logs as runs of this cut, e.g. 512,4x896");
-  app.add_option("--buffers", terms.buffers, "of nccl-tests: out-of-place, in-place or both")->capture_default_str();
+      "bytes of the full array where a communication row names no size: a number, or 'neighbour' to take the size of "
+      "the matmul next to it");
+  app.add_option("--blocks", terms.blocks, "cut with which the fused operators in msprof logs ran, e.g. 512,4x896");
+  app.add_option("--buffers", terms.buffers, "which times of nccl-tests logs to take: out-of-place, in-place or both")
+      ->capture_default_str();
   app.add_option("--device", terms.device,
                  "name of the machine, for mc2 fit and plan --device (default: as the logs say)");
 }
@@ -241,13 +243,14 @@ std::string importer_names() {
 
 Command add_import(CLI::App& app) {
   auto command = std::make_shared<ImportCommand>();
-  auto* sub = app.add_subcommand("import", "take timings from logs of other tools");
+  auto* sub = app.add_subcommand("import", "read timings from logs of other tools");
   sub->add_option("files", command->files, "logs, also compressed with gzip, xz or zstd")->required();
   add_terms(*sub, command->terms);
   sub->add_option("--format", command->format, importer_names());
-  sub->add_flag("--keep-good", command->keeps_good, "take the good lines of a log that has bad ones");
+  sub->add_flag("--keep-good", command->keeps_good, "keep the good lines of a log although it has bad lines");
   sub->add_flag("--dry-run", command->is_dry, "say what the logs hold and keep nothing");
-  sub->add_option("--report", command->report_file, "write what became of every line to this file");
+  sub->add_option("--report", command->report_file,
+                  "write the verdict on every line (taken, skipped or bad, and why) to this file");
   sub->add_option("--out", command->out, "also write the profile to this JSON file");
   command->store.add_to(*sub);
   sub->footer(

@@ -282,14 +282,14 @@ void add_questions(ModelCommand& command, CLI::App& sub) {
              kLayerColumns)
       ->required();
   sub.add_option("--ranks", command.ranks, "ranks that share every layer")->capture_default_str()->check(rank_count());
-  sub.add_option("--m", command.tokens, "tokens of a step, first:last: sequences of a decode step, or of a prefill")
+  sub.add_option("--m", command.tokens, "tokens of a step, as first:last; a decode step has one token per sequence")
       ->capture_default_str()
       ->check(number_or_range(1, planner::kMaxRangeAxis));
   sub.add_option("--dtype", command.dtype, dtype_help("the model's"));
   sub.add_option("--model", command.model_files, "cost model document to plan with; may be given several times");
   sub.add_option("--topology", command.topology_file, kTopologyHelp);
   sub.add_option("--device", command.device,
-                 "plan for this machine from what was imported for it and what is published of it");
+                 "plan for this machine with its imported timings (mc2 import) and published costs");
   sub.add_flag("--no-transfer", command.no_transfer, kNoTransferHelp);
   add_all(sub, command.machine, command.store, command.planning);
   sub.remove_option(sub.get_option("--runners-up"));
@@ -303,13 +303,13 @@ void add_outputs(ModelCommand& command, CLI::App& sub) {
   for (const auto& each : store::llm_settings())
     programs += (programs.empty() ? "" : "; ") + std::string(each.name) + ": " + std::string(each.text);
   auto* settings = sub.add_option("--settings", command.settings,
-                                  "print what a program is told of where to fuse instead: " + programs);
+                                  "print instead the settings that tell a program where to fuse: " + programs);
   for (const char* other : {"--csv", "--json"}) settings->excludes(other);
-  sub.add_option("--out", command.out, "write it to this file instead");
+  sub.add_option("--out", command.out, "write the output to this file instead");
   sub.add_option("--html", command.html_file, "also write a report with a chart and every range to this HTML file");
   auto* shapes = sub.add_option("--shapes-out", command.shapes_out,
-                                "only write what mc2 tune --shapes takes to this file: a shape for each layer and "
-                                "kind, and one for each step of few rows that are cut by columns");
+                                "only write a CSV file for mc2 tune --shapes: a shape for each layer and kind, and one "
+                                "for each step with so few rows that columns are cut");
   for (const char* other : {"--csv", "--json", "--out", "--html", "--topology", "--model", "--device"})
     shapes->excludes(other);
   settings->excludes("--html");
@@ -319,7 +319,7 @@ void add_outputs(ModelCommand& command, CLI::App& sub) {
 
 Command add_model(CLI::App& app) {
   auto command = std::make_shared<ModelCommand>();
-  auto* sub = app.add_subcommand("model", "which layers of a language model to fuse at which m");
+  auto* sub = app.add_subcommand("model", "which layers of a language model to fuse, for which m");
   add_questions(*command, *sub);
   add_outputs(*command, *sub);
   sub->footer(

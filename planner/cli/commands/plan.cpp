@@ -421,26 +421,32 @@ constexpr const char* kPlanExamples =
 Command add_plan(CLI::App& app, ServerOptions& server) {
   auto command = std::make_shared<PlanCommand>();
   command->server = &server;
-  auto* sub = app.add_subcommand("plan", "the kept plan of an operator, or one from a model");
+  auto* sub = app.add_subcommand("plan", "show an operator's kept plan, or make one from a model");
   command->op.add_to(*sub, false, true);
   add_all(*sub, command->machine, command->store, command->planning, command->variant, server);
-  sub->add_option("--model", command->model_file,
-                  "use this model document instead of a kept one; what is left out of the operator is as in it");
-  sub->add_option("--topology", command->topology_file, std::string(kTopologyHelp) + "; --model gives its matmul");
-  sub->add_option("--device", command->device,
-                  "plan for this machine from what was imported for it (mc2 import) and what is published of it, e.g. "
-                  "ascend-910b; a name that is none lists them");
+  sub->add_option(
+      "--model", command->model_file,
+      "use this model document instead of a kept model; operator options that are not given are as in the document");
+  sub->add_option("--topology", command->topology_file,
+                  std::string(kTopologyHelp) + "; --model gives the cost of its matmul");
+  sub->add_option(
+      "--device", command->device,
+      "plan for this machine with its imported timings (mc2 import) and published costs, e.g. ascend-910b; an "
+      "unknown name lists the known ones");
   sub->add_option("--request", command->request_file,
                   "read operator and options from this mc2.request/1 document (schemas/request.schema.json)");
   sub->add_option("--blocks", command->blocks, "predict these blocks instead of choosing, e.g. 512,4x896")
       ->check(
           {[](std::string& text) { return std::string(text.empty() ? "is empty; legal: such as 512,4x896" : ""); }, ""})
       ->excludes("--strategy"); // the blocks leave no choice
-  sub->add_option("--imbalance", command->imbalance,
-                  "plan for experts of one rank that get so many times the mean, which --m is (all-to-all kinds)")
+  sub->add_option(
+         "--imbalance", command->imbalance,
+         "plan as if one rank's experts received this many times the mean number of rows, which is --m (all-to-all "
+         "kinds)")
       ->check(real_number(1, planner::kMaxWorldSize));
   sub->add_option("--counts", command->counts_files,
-                  std::string(kCountsHelp) + "; of several files the cut is best in the mean, or in --objective")
+                  std::string(kCountsHelp) +
+                      "; with several files, the cut has the least mean of their makespans, or quantile (--objective)")
       ->expected(1, planner::kMaxCountTables);
   sub->add_option("--out", command->out, "also write the plan to this JSON file");
   sub->add_flag("--no-transfer", command->no_transfer, kNoTransferHelp);

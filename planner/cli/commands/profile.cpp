@@ -79,8 +79,9 @@ Command add_profile(CLI::App& app) {
   command->op.add_to(*sub, true);
   add_all(*sub, command->machine, command->store, command->sweep, command->variant);
   sub->add_flag("--fresh", command->is_fresh,
-                "measure again: what was kept for this operator and machine stays until then");
-  sub->add_flag("--verbose", command->is_verbose, "all that was measured, why each size ended, and the fitted curves");
+                "measure this operator again; the samples that are kept for this machine stay until then");
+  sub->add_flag("--verbose", command->is_verbose,
+                "also print every size, why its measurements ended, and the fitted curves");
   add_json(*sub, command->is_json, "every sample");
   sub->add_option("--out", command->out, "also write the profile to this JSON file");
   sub->footer(

@@ -132,11 +132,12 @@ Result<ExitCode> RefineCommand::run() const {
 
 Command add_refine(CLI::App& app) {
   auto command = std::make_shared<RefineCommand>();
-  auto* sub = app.add_subcommand("refine", "learn from cuts that another program ran");
+  auto* sub = app.add_subcommand("refine", "improve a plan with cuts that another program timed");
   command->op.add_to(*sub, false);
   add_all(*sub, command->store, command->planning);
   sub->add_option("--device", command->device, "machine whose matmul, collective and cuts were imported (mc2 import)");
-  sub->add_option("--model", command->model_file, "use this model document instead, with --cuts; nothing is kept");
+  sub->add_option("--model", command->model_file,
+                  "use this model document and --cuts instead of imported timings; nothing is kept");
   sub->add_option("--cuts", command->cuts_file, "measured cuts: a CSV file with blocks,fused_us[,serial_us,...]");
   sub->add_option("--out", command->out, "also write the plan to use to this JSON file");
   add_json(*sub, command->is_json, "what was learnt");

@@ -127,7 +127,7 @@ planner::Plan RunCommand::with_counts(planner::Plan plan, store::Layers* layers)
   auto predicted = predict_for(wanted, plan, layers);
   if (predicted && predicted.value().schedule == plan.schedule) {
     predicted.value().validation.reset(); // it is for other rows
-    predicted.value().reason = "the plan's blocks, foretold for the rows that are exchanged now";
+    predicted.value().reason = "the plan's blocks, predicted for the rows that are exchanged now";
     return std::move(predicted).value();
   }
   auto unpredicted =
@@ -255,9 +255,9 @@ void add_options(RunCommand& command, CLI::App& sub) {
       })
       ->excludes("--strategy"); // the blocks leave no choice
   sub.add_flag("--no-transfer", command.no_transfer, kNoTransferHelp);
-  sub.add_option(
-      "--counts", command.counts_file,
-      "exchange these rows: a CSV file, line r for what rank r sends each rank, or each expert (all-to-all kinds)");
+  sub.add_option("--counts", command.counts_file,
+                 "exchange these rows, a CSV file (all-to-all kinds): line r has what rank r sends to each rank, or to "
+                 "each expert");
   sub.add_option("--trace", command.trace_file, "write a Chrome/Perfetto trace, measured beside predicted");
   sub.add_flag("--accept-other-machine", command.accept_other_machine, "run a plan that was made for another machine");
   sub.add_option("--pairs", command.race.max_rounds, "most fused/serial pairs")
@@ -266,7 +266,7 @@ void add_options(RunCommand& command, CLI::App& sub) {
   sub.add_option("--budget", command.budget_s, "seconds after which no new pair starts")
       ->capture_default_str()
       ->check(real_number(0.001, 86'400));
-  sub.add_option("--seed", command.seed, "of the random matrices; 0 takes a new one each time")
+  sub.add_option("--seed", command.seed, "seed of the random matrices; 0 takes a new seed each time")
       ->capture_default_str()
       ->check(whole_number(0, kMaxSeed));
   add_json(sub, command.is_json, "plan and times");

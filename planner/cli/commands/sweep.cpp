@@ -214,7 +214,7 @@ Command add_sweep(CLI::App& app) {
   auto* csv = sub->add_flag("--csv", command->is_csv, "print every plan as CSV");
   add_json(*sub, command->is_json, "every plan");
   csv->excludes("--json");
-  sub->add_option("--out", command->out, "write every plan to this file, as CSV or with --json as that");
+  sub->add_option("--out", command->out, "write every plan to this file, as CSV, or with --json as JSON");
   sub->add_option("--threads", command->thread_count, "threads that plan (default: one per core)")
       ->check(whole_number(1, kMaxThreadCount));
   sub->footer(kSweepNotes);

@@ -134,15 +134,13 @@ Result<ExitCode> TopologyCommand::run() const {
 
 Command add_topology(CLI::App& app) {
   auto command = std::make_shared<TopologyCommand>();
-  auto* sub = app.add_subcommand("topology", "time of a collective on a described cluster");
-  sub->add_option(
-         "FILE", command->file,
-         "topology document, or a published cluster by its name, e.g. dgx_h100; a name that is none lists them")
+  auto* sub = app.add_subcommand("topology", "predict a collective's time on a described cluster");
+  sub->add_option("FILE", command->file,
+                  "topology document, or the name of a published cluster, e.g. dgx_h100; an unknown name lists them")
       ->required();
   sub->add_option("--collective", command->collective, "all_reduce, reduce_scatter, all_gather or all_to_all")
       ->capture_default_str();
-  sub->add_option("--ranks", command->ranks, "ranks that take part; all of the cluster when not given")
-      ->check(rank_count());
+  sub->add_option("--ranks", command->ranks, "ranks that take part (default: all of the cluster)")->check(rank_count());
   sub->add_option("--calibrate", command->points_file, "fit the constants to this CSV: collective,ranks,bytes,us");
   add_json(*sub, command->is_json, "the times of each size");
   sub->add_option("--out", command->out, "write the (calibrated) topology to this JSON file");

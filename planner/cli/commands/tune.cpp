@@ -233,8 +233,9 @@ Command add_tune(CLI::App& app, ServerOptions& server) {
   sub->add_option(
       "--shapes", command->shapes_file,
       "tune every shape of this CSV file: columns m, n, k; op, dtype, ranks, tables, table_rows, pooling, epilogue, "
-      "experts_per_rank, experts and top_k where they are not those of the options");
-  sub->add_flag("--fresh", command->is_fresh, "measure again what was tuned before; it stays until then");
+      "experts_per_rank, experts and top_k are optional and replace the options");
+  sub->add_flag("--fresh", command->is_fresh,
+                "measure again what was tuned before; the old plan is kept until the new one replaces it");
   sub->add_flag(
       "--transfer", command->may_transfer,
       "plan from the model of the nearest shape kept for this machine instead of profiling; the race decides");
