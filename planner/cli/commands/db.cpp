@@ -206,7 +206,7 @@ Result<ExitCode> DbCommand::back_up_to() const {
     print_report("mc2.store_check/1", check_report(file, report));
   else
     std::cout << file << ": a copy of " << path.string() << ", "
-              << (report.is_healthy ? "healthy" : "DAMAGED as that is") << ", " << report.row_count << " rows\n";
+              << (report.is_healthy ? "healthy" : "DAMAGED, as that store is") << ", " << report.row_count << " rows\n";
   return report.is_healthy ? ExitCode::Success : ExitCode::Negative;
 }
 
@@ -299,7 +299,7 @@ CLI::App* add(CLI::App& db, const std::shared_ptr<DbCommand>& command, const cha
 
 Command add_db(CLI::App& app) {
   auto command = std::make_shared<DbCommand>();
-  auto* db = app.add_subcommand("db", "look after the store");
+  auto* db = app.add_subcommand("db", "check, list, copy, merge and prune the store");
   db->require_subcommand(1);
   add(*db, command, "check", "verify the database and every document's checksum", "check", &DbCommand::check);
   add(*db, command, "stats", "count what the store holds", "stats", &DbCommand::stats);
@@ -315,14 +315,13 @@ Command add_db(CLI::App& app) {
   add(*db, command, "backup", "copy the store while others use it", "backup plans-monday.db", &DbCommand::back_up_to)
       ->add_option("file", command->file, "the copy, which must not exist yet")
       ->required();
-  add(*db, command, "watch", "tell of every change, as it happens", "watch --since 120", &DbCommand::watch)
-      ->add_option("--since", command->since, "begin with what came after this epoch; default: with the next change")
+  add(*db, command, "watch", "print every change of the store as it happens", "watch --since 120", &DbCommand::watch)
+      ->add_option("--since", command->since, "start with the changes after this epoch; default: with the next change")
       ->check(whole_number(1, std::numeric_limits<std::int64_t>::max())); // 1 is the epoch of an empty store
-  auto* prune =
-      add(*db, command, "prune", "remove documents that were kept long ago", "prune --samples 180d", &DbCommand::prune);
-  prune->add_option("--samples", command->samples_age, "batches of samples that are older than this, e.g. 180d");
-  prune->add_option("--models", command->models_age, "models likewise, in use or not");
-  prune->add_option("--measurements", command->measurements_age, "results of races and runs likewise");
+  auto* prune = add(*db, command, "prune", "remove old documents", "prune --samples 180d", &DbCommand::prune);
+  prune->add_option("--samples", command->samples_age, "remove batches of samples older than this, e.g. 180d");
+  prune->add_option("--models", command->models_age, "remove models older than this, even those in use");
+  prune->add_option("--measurements", command->measurements_age, "remove results of races and runs older than this");
   db->footer("Examples:\n  mc2 db check\n  mc2 db export plans.json\n  mc2 db merge colleague.db");
   return {db, [command] { return command->action(); }};
 }

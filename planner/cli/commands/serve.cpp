@@ -98,78 +98,79 @@ void ServeCommand::add_to(CLI::App& app) {
   options = &app;
   server::Config& config = settings.config;
   add(app, "config", config_file, "a JSON object with these options, e.g. {\"port\": 9000}");
-  add(app, "address", config.address, "IP address to listen on; others than loopback let the network in");
-  add(app, "port", config.port, "TCP port; 0 takes a free one and says which")->check(whole_number(0, 65'535));
+  add(app, "address", config.address,
+      "IP address to listen on; an address other than loopback can be reached from the network");
+  add(app, "port", config.port, "TCP port; 0 takes a free port and prints it")->check(whole_number(0, 65'535));
   add(app, "unix-socket", config.unix_socket, "listen on this Unix socket, too");
   add(app, "store", settings.store.path, "the store to serve");
   add(app, "threads", config.thread_count, "threads that answer; 0: as many as cores");
   add(app, "cached-answers", config.cached_answer_count, "answers kept in memory");
   add(app, "cached-answer-bytes", config.cached_answer_bytes,
-      "most bytes kept of answers, compressed copies and questions");
+      "most memory for cached answers, their compressed copies and their questions");
   add(app, "access-log", config.has_access_log, "a JSON line on standard error for every answer");
   add_access_to(app);
   add_replica_to(app);
   add_limits_to(app);
   app.footer(
-      "The command line goes before the environment (MC2_SERVE_PORT for --port), that\n"
-      "before --config, and that before the defaults. Stops on SIGTERM or Ctrl-C, after\n"
-      "the requests in flight; reads --config and the certificate again on SIGHUP.\n\n"
+      "The command line overrides the environment (MC2_SERVE_PORT for --port), which\n"
+      "overrides --config. SIGTERM or Ctrl-C stops the service after the requests in\n"
+      "flight; SIGHUP makes it read --config and the certificate again.\n\n"
       "Example:\n  mc2 serve --port 8471 &\n  curl 'http://127.0.0.1:8471/v1/plan?m=1024&n=1024&k=1024'");
 }
 
 void ServeCommand::add_access_to(CLI::App& app) {
   add(app, "tls-certificate", settings.config.tls_certificate,
-      "PEM file of the certificate and what it was signed with: speak TLS only");
+      "PEM file with the certificate and its chain; the service then speaks TLS only");
   add(app, "tls-key", settings.config.tls_key, "PEM file of the certificate's key, without passphrase");
   add_flag(
       app, "require-tokens", [this](bool is_on) { settings.config.requires_tokens = is_on; },
-      "answer only those who show a token (mc2 token create); unset: once the store has had one");
+      "answer only requests with a token (mc2 token create); default: on once the store has had a token");
   add_flag(
       app, "public-read", [this](bool is_on) { settings.config.has_public_read = is_on; },
-      "what only asks needs no token");
+      "requests that only read need no token");
   add_flag(
       app, "insecure-network", [this](bool is_on) { settings.config.allows_insecure_network = is_on; },
-      "listen where others can reach it, though without tokens or TLS: something in front has them");
+      "allow an address that the network can reach without tokens or TLS, e.g. behind a proxy that has both");
 }
 
 void ServeCommand::add_replica_to(CLI::App& app) {
   server::Leader& leader = settings.config.leader;
-  add(app, "follow", leader.url, "serve a replica of what this service has");
-  add(app, "follow-token-file", settings.follow_token_file, "file with the token that the service is shown");
-  add(app, "follow-ca", leader.ca_file, "trusted certificates (PEM) of its https; default: the system's");
+  add(app, "follow", leader.url, "serve a replica of the store of this service, the leader");
+  add(app, "follow-token-file", settings.follow_token_file, "file with the token for the leader");
+  add(app, "follow-ca", leader.ca_file, "trusted certificates (PEM) for the leader's https; default: the system's");
   add_flag(
       app, "forward-writes", [this](bool is_on) { settings.config.leader.is_sent_documents = is_on; },
-      "of a replica: send on what is to be kept or removed, with that token; default: refuse it");
+      "replica: forward writes and removals to the leader with that token; default: refuse them");
 }
 
 void ServeCommand::add_limits_to(CLI::App& app) {
   server::Limits& limits = settings.config.limits;
   add(app, "header-bytes", limits.header_bytes, "most bytes of a request's headers");
   add(app, "body-bytes", limits.body_bytes, "most bytes of a request's body");
-  add(app, "upload-bytes", limits.upload_bytes, "most bytes of models, samples and logs that are sent to be kept");
-  add(app, "uploads", limits.upload_count, "most of them at a time that are above --body-bytes; more are answered 503");
+  add(app, "upload-bytes", limits.upload_bytes, "most bytes of an upload (model, samples or logs)");
+  add(app, "uploads", limits.upload_count, "most uploads above --body-bytes at a time; more are answered 503");
   add(app, "connections", limits.connection_count, "most connections at a time; more are answered 503");
   add(app, "connections-of-address", limits.connection_count_of_address,
-      "most of them of one client address; 0: no limit");
+      "most connections of one client address; 0: no limit");
   add(app, "watchers", limits.watcher_count, "most clients that wait for changes at a time; more are answered 503");
-  add(app, "least-free-bytes", limits.least_free_bytes, "room on the store's disk, below which /readyz says no");
-  add(app, "requests-per-s", limits.requests_per_s, "most requests of one client address; 0: no limit");
+  add(app, "least-free-bytes", limits.least_free_bytes,
+      "least free space on the store's disk; with less, /readyz answers 503");
+  add(app, "requests-per-s", limits.requests_per_s, "most requests per second of one client address; 0: no limit");
   add(app, "refused-tokens-per-s", limits.refused_tokens_per_s,
-      "most answers 401 to one client address, then 429; 0: no limit");
-  add(app, "keep-samples", settings.keep_samples,
-      "remove samples that were kept longer ago, e.g. 180d; default: never");
-  add(app, "keep-models", settings.keep_models, "likewise of models, in use or not");
-  add(app, "keep-measurements", settings.keep_measurements, "likewise of measurements");
+      "most answers 401 per second to one client address, then 429; 0: no limit");
+  add(app, "keep-samples", settings.keep_samples, "remove samples older than this, e.g. 180d; default: never");
+  add(app, "keep-models", settings.keep_models, "remove models older than this, even those in use; default: never");
+  add(app, "keep-measurements", settings.keep_measurements, "remove measurements older than this; default: never");
   add(app, "history-interval", settings.history_interval_s,
-      "seconds between points of the store's history; 0: none is kept")
+      "seconds between points of the store's history; 0: keep no history")
       ->check(whole_number(0, 86'400));
   const auto add_time = [&app](const std::string& name, double& value, const std::string& help) {
     add(app, name, value, help)->check(real_number(0.001, 3600));
   };
-  add_time("header-timeout", settings.header_timeout_s, "seconds for a request's headers");
-  add_time("body-timeout", settings.body_timeout_s, "seconds for a body, and for an answer to be taken");
+  add_time("header-timeout", settings.header_timeout_s, "seconds to receive a request's headers");
+  add_time("body-timeout", settings.body_timeout_s, "seconds to receive a body, and to send each 256 KiB of an answer");
   add_time("idle-timeout", settings.idle_timeout_s, "seconds that a connection may stay open between requests");
-  add_time("drain-timeout", settings.drain_timeout_s, "seconds for requests in flight when stopping");
+  add_time("drain-timeout", settings.drain_timeout_s, "seconds that a stop waits for requests in flight");
 }
 
 Result<void> ServeCommand::read_config_file() {

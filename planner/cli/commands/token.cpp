@@ -73,23 +73,22 @@ Result<ExitCode> TokenCommand::revoke() const {
 
 Command add_token(CLI::App& app) {
   auto command = std::make_shared<TokenCommand>();
-  auto* token = app.add_subcommand("token", "say who may ask the service");
+  auto* token = app.add_subcommand("token", "manage the tokens that the service accepts");
   token->require_subcommand(1);
-  auto* create = add_part(*token, command, "create", "make a token and print it, this once",
+  auto* create = add_part(*token, command, "create", "make a token and print it; it is not shown again",
                           "create --role write --name ci --expires 90d", &TokenCommand::create);
-  create->add_option("--role", command->role, "read (ask), write (and add) or admin (and remove)")->required();
-  create->add_option("--name", command->name, "what it is for, to find it in lists");
-  create->add_option("--expires", command->expires,
-                     "from when on it no longer counts, e.g. 12h, 30d or 2027-01-31 (UTC)");
-  add_json(*add_part(*token, command, "list", "list the tokens; what they are themselves is not kept", "list",
+  create->add_option("--role", command->role, "read (ask only), write (also add) or admin (also remove)")->required();
+  create->add_option("--name", command->name, "name of the token in lists, e.g. its purpose");
+  create->add_option("--expires", command->expires, "when the token expires, e.g. 12h, 30d or 2027-01-31 (UTC)");
+  add_json(*add_part(*token, command, "list", "list the tokens with role, name and state, not their secrets", "list",
                      &TokenCommand::list),
            command->is_json, "the tokens");
-  add_part(*token, command, "revoke", "let a token's bearer in no more; a running service follows at once",
-           "revoke 1f2e3d4c", &TokenCommand::revoke)
-      ->add_option("token", command->id, "its first column in mc2 token list")
+  add_part(*token, command, "revoke", "stop accepting a token, also in a running service", "revoke 1f2e3d4c",
+           &TokenCommand::revoke)
+      ->add_option("token", command->id, "the token's id, the first column of mc2 token list")
       ->required();
   token->footer(
-      "Once a store has a token, mc2 serve answers only those who show one.\n\nExamples:\n  mc2 token create --role "
+      "Once a store has a token, mc2 serve answers only requests with a token.\n\nExamples:\n  mc2 token create --role "
       "read\n"
       "  curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8471/v1/plans");
   return {token, [command] { return command->action(); }};
