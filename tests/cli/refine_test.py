@@ -47,7 +47,7 @@ class RefineTest(ProgramTest):
         self.assertEqual(answer, plan)
         page = self.succeed("refine", *DEVICE, *OPERATOR, "--store", self.store)
         self.assertIn("use: 512 + 4 x 896, the fastest that was measured", page)
-        self.assertIn("where its time goes", page)
+        self.assertIn("where the cut's time goes", page)
 
     def test_a_faster_cut_replaces_the_first(self):
         self.bring("blocks,fused_us,serial_us\n512+4x896,1262,1874\n")
@@ -90,7 +90,7 @@ class RefineTest(ProgramTest):
         self.assertAlmostEqual(compute["blocks_us"], 781.9, delta=0.1)
         self.assertAlmostEqual(communication["blocks_us"], 1046.2, delta=0.1)
         page = self.succeed("refine", *DEVICE, *OPERATOR, "--store", self.store)
-        self.assertRegex(page, r"blocks over all at once +\S+, measured +\S+, measured")
+        self.assertRegex(page, r"all blocks / uncut +\S+, measured +\S+, measured")
 
     def test_a_table_may_have_the_times_of_blocks(self):
         self.bring("blocks,fused_us,serial_us,compute_blocks_us,communication_blocks_us\n512+4x896,1262,1874,,1046\n")

@@ -22,7 +22,7 @@ std::string gain_text(double us, double serial_us) { return percent_text(1 - us 
 std::string range_text(const CutBelief& cut) { return time_text(cut.low_us) + " .. " + time_text(cut.high_us); }
 
 std::string measured_table(const Refinement& refinement) {
-  std::vector<std::vector<std::string>> rows{{"  cut", "by the parts", "foretold", "measured", "gain"}};
+  std::vector<std::vector<std::string>> rows{{"  cut", "model alone", "from earlier cuts", "measured", "gain"}};
   for (const CutBelief& cut : refinement.measured)
     rows.push_back({"  " + cut.cut.text() + (refinement.plan.cut == cut.cut ? " *" : ""), time_text(cut.profiled_us),
                     cut.foretold_us > 0 ? time_text(cut.foretold_us) : "-",
@@ -46,21 +46,21 @@ std::string part_text(double us, bool is_known) { return time_text(us) + (is_kno
 
 /// A table of where the time of each lane goes, with a column for each lane.
 std::string account_table(const Refinement& refinement) {
-  std::vector<std::vector<std::string>> rows{{"  where its time goes"},
-                                             {"  all rows at once"},
-                                             {"  dearer for shorter blocks"},
-                                             {"  fixed cost of its blocks"},
+  std::vector<std::vector<std::string>> rows{{"  where the cut's time goes"},
+                                             {"  uncut"},
+                                             {"  cost of shorter blocks"},
+                                             {"  fixed costs of the blocks"},
                                              {"  slowed by the other lane"},
                                              {"  waiting for the other lane"},
                                              {"  not explained"},
-                                             {"  blocks over all at once"}};
+                                             {"  all blocks / uncut"}};
   const auto is_bounding = [&](const MeasuredAccount& account) {
     return (account.lane == planner::Lane::Compute) == (refinement.plan.bound == planner::Bound::Compute);
   };
   for (const MeasuredAccount& account : refinement.accounts) {
     const bool is_compute = account.lane == planner::Lane::Compute;
     const bool is_slowdown_told = is_told(refinement, is_compute ? What::ComputeSlowdown : What::CommunicationSlowdown);
-    const std::array cells{std::string(to_string(account.lane)) + (is_bounding(account) ? ", which bounds it" : ""),
+    const std::array cells{std::string(to_string(account.lane)) + (is_bounding(account) ? ", the bound" : ""),
                            time_text(account.uncut_us),
                            time_text(account.small_block_us),
                            part_text(account.overhead_us, is_told(refinement, What::BlockOverhead)),
@@ -94,7 +94,7 @@ std::string factor_table(const Refinement& refinement) {
     rows.push_back({"  " + name_of(factor.what),
                     value_text(factor.what, factor.before, factor.before_low, factor.before_high),
                     value_text(factor.what, factor.after, factor.after_low, factor.after_high),
-                    factor.is_determined ? "" : "not told"});
+                    factor.is_determined ? "" : "not determined"});
   return table(rows);
 }
 
@@ -139,21 +139,24 @@ std::string use_text(const Refinement& refinement) {
       fastest == nullptr || (fastest->cut == refinement.plan.cut && fastest->variant == refinement.plan.variant);
   return "use: " + refinement.plan.cut.text() +
          (is_plan ? ", the fastest that was measured"
-                  : ", the fastest at the same speed of the machine, as far as times can be trusted");
+                  : ", the fastest after correction for the machine's changes of speed and for measuring error");
 }
 
 std::string set_aside_text(const Refinement& refinement) {
   std::string cuts;
   for (const CutBelief& cut : refinement.measured)
     if (!cut.is_believed) cuts += (cuts.empty() ? "" : ", ") + cut.cut.text();
-  return cuts + ": set aside, because the other cuts, or its lanes alone, say something else; time it again";
+  return "set aside: " + cuts +
+         "; the other cuts or the times of the uncut parts contradict this time, so measure it again";
 }
 
 std::string verdict_text(const Refinement& refinement, const std::string& next_step) {
   if (refinement.next.empty())
     return "settled: no other cut is expected to gain more than " + percent_text(refinement.expected_gain, 2) +
-           (refinement.noise > 0 ? ", and times are known to " + percent_text(refinement.noise, 2) : "");
-  return "the first teaches most; " + next_step;
+           (refinement.noise > 0
+                ? ", and the standard error of the best cut's time is " + percent_text(refinement.noise, 2)
+                : "");
+  return "ordered by expected improvement on the best so far, so that uncertain cuts may come first; " + next_step;
 }
 
 nlohmann::ordered_json json_of(const CutBelief& cut) {
