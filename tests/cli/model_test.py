@@ -149,7 +149,8 @@ class PageTest(ModelTest):
         self.assertRegex(page, r"mlp_down +all_reduce +8192x3584 +80 +\d+:16384 +1 to \d+ %")
         self.assertIn("ANALYTIC, from published constants", page)
         self.assertIn(
-            "all-reduce: no plan of any layer at m of 1, 2, 4, 8, 16, 32, 64; the first:", program.unwrapped(page)
+            "all-reduce: no layer has a plan at m of 1, 2, 4, 8, 16, 32, 64; reason at the first:",
+            program.unwrapped(page),
         )
         self.assertIn("not fused: logits", page)
 

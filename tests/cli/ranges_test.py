@@ -36,7 +36,7 @@ class RangesTest(ProgramTest):
         self.assertIn("m=1:4096 n=8192", page)
         self.assertRegex(page, r"65:255 +do not cut +direct +0 %")
         self.assertIn("no plan for m of 1:64: blocks of so few rows are cut from n", page)
-        self.assertIn("of the 4032 m is predicted more", page)
+        self.assertIn("at each of the 4032 m", page)
         self.assertNotIn("m / ranks", page)
         self.assertLessEqual(max(map(len, page.splitlines())), 80)
 

@@ -200,7 +200,7 @@ class PageTest(SweepTest):
             seen.add(mark)
             self.assertEqual(lines[row["layer"]].pop(0), f"{mark}{100 * float(row['benefit']):.1f} %")
         self.assertEqual(seen, {"", "*"})
-        self.assertIn("*: by one block, uncut, that overlaps by itself", program.unwrapped(page))
+        self.assertIn("*: saved by one uncut block, which overlaps by itself", program.unwrapped(page))
         others = self.succeed(*asked, "--kinds", "matmul_all_reduce")
         self.assertIn("whole: serial is best", program.unwrapped(others))
         self.assertNotIn("*", others)

@@ -231,7 +231,7 @@ std::string parts_text(const Account& difference) {
 
 Cells loss_cells(const Explanation& explanation) {
   const planner::Plan& plan = explanation.plan;
-  Cells cells{{"runner-up", "variant", "predicted", "slower by", "of it", "reason"}};
+  Cells cells{{"runner-up", "variant", "predicted", "slower by", "made up of", "reason"}};
   const std::size_t count = std::min({explanation.losses.size(), plan.runners_up.size(), kMaxShownLosers});
   const auto variants = render::runner_up_names(plan);
   for (std::size_t i = 0; i < count; ++i) {
@@ -261,7 +261,7 @@ std::string doubt_text(const Sensitivity& sensitivity) {
       text +=
           (text.empty() ? "" : "; ") + parameter_text(p.parameter) + " " + flip_text(p, e->flips.front(), sensitivity);
     }
-  return text.empty() ? text : "inside the curves' own 90 % interval the decision can be another: " + text;
+  return text.empty() ? text : "within the curves' own 90 % interval, another decision can be best: " + text;
 }
 
 std::string other_choice_text(const Sensitivity& sensitivity) {
@@ -310,9 +310,9 @@ std::string skew_text(const Sensitivity& sensitivity) {
   const auto& [end, flips, one_percent, loss] = found->higher;
   std::string text;
   for (const auto& flip : flips)
-    text += (text.empty() ? "Where ranks have unequally many rows, from an imbalance of " : "; of ") +
+    text += (text.empty() ? "With unequal numbers of rows on the ranks, from an imbalance of " : "; of ") +
             number_text(flip.value, 3) + " on, " + flip.text.substr(flip.text.find(": ") + 2);
-  return text.empty() ? "Unequally many rows ask for as many blocks, up to an imbalance of " + number_text(end, 3) + "."
+  return text.empty() ? "Unequal numbers of rows change nothing, up to an imbalance of " + number_text(end, 3) + "."
                       : text + ".";
 }
 

@@ -92,8 +92,8 @@ Provenance weakest(const LlmPlan& plan) {
 std::string provenance_text(Provenance provenance) {
   switch (provenance) {
     case Provenance::Analytic:
-      return "ANALYTIC, from published constants: nothing was measured; of memory they say nothing, so that few rows "
-             "may take longer";
+      return "ANALYTIC, from published constants: nothing was measured; they leave out memory bandwidth, so that few "
+             "rows may take longer";
     case Provenance::Extrapolated: return "EXTRAPOLATED in part: blocks or sizes lie outside what was measured";
     default: return "predicted from what was measured on that machine";
   }
@@ -119,7 +119,9 @@ Lines refusals(const LlmPlan& plan) {
 std::string missing_text(const LlmPlan& plan) {
   std::set<std::string> names;
   for (const LlmStep& step : plan.steps) names.insert(step.missing.begin(), step.missing.end());
-  return names.empty() ? "" : "* without layers that have no plan there or are none of that form: " + list_text(names);
+  return names.empty()
+             ? ""
+             : "* without these layers, which have no plan at that m or do not exist in that form: " + list_text(names);
 }
 
 /// The reason of the first layer of the form that has a gap at these tokens.
@@ -142,8 +144,8 @@ std::string untimed_text(const LlmPlan& plan, LlmForm form) {
     all_m += (all_m.empty() ? "" : ", ") + std::to_string(tokens);
   }
   if (all_m.empty()) return "";
-  return form_title(form) + ": no plan of any layer at m of " + all_m +
-         (reason.empty() ? "" : "; the first: " + reason);
+  return form_title(form) + ": no layer has a plan at m of " + all_m +
+         (reason.empty() ? "" : "; reason at the first: " + reason);
 }
 
 Lines without_empty(Lines lines) {
@@ -208,9 +210,9 @@ LlmNotes model_notes(const LlmPlan& plan) {
                  .all = {}};
   notes.all = without_empty(
       {faster_text(plan), provenance_text(weakest(plan)),
-       "a step is a decode step of m sequences, or a prefill of m tokens; where ranks have m / ranks rows, m is padded "
-       "to what they divide. Attention, norms and all else are not in the time. (90 %): all layers faster or slower "
-       "together"});
+       "a step decodes m sequences or prefills m tokens; where each rank has m / ranks rows, m is padded to a multiple "
+       "of the ranks. The times leave out attention, norms and everything else. The 90 % intervals assume that all "
+       "layers are off in the same direction"});
   for (const auto& rest : plan.rest) notes.all.push_back("not fused: " + rest.what + ": " + rest.why);
   return notes;
 }

@@ -11,8 +11,7 @@
 namespace mc2::cli {
 
 /// The parts that the page and the HTML report share.
-inline constexpr const char* kStepsTitle =
-    "time of these layers, all of them, in one step of m tokens, and what fusing saves";
+inline constexpr const char* kStepsTitle = "total time of these layers in one step of m tokens, and what fusing saves";
 struct LlmNotes {
   std::vector<std::string> layers, steps, all; ///< below the table of layers, below that of steps, at the end
 };

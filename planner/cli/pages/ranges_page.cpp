@@ -74,10 +74,10 @@ std::string ranges_page(const PlanRanges& ranges, int width) {
     page += remark("no plan for m of " + m_text(gap.first_m, gap.last_m) + ": " + gap.reason, width);
   if (const std::string m = extrapolated_text(ranges); !m.empty())
     page += remark("EXTRAPOLATED, blocks lie outside what was measured: m of " + m, width);
-  return page +
-         remark("gain: less time than serial, predicted; none of the " + std::to_string(ranges.planned_count) +
-                    " m is predicted more than " + percent_text(ranges.loss(), 2) + " slower than by its best cut",
-                width);
+  return page + remark("gain: predicted time saved, as a share of serial; at each of the " +
+                           std::to_string(ranges.planned_count) + " m, the plan is predicted at most " +
+                           percent_text(ranges.loss(), 2) + " slower than the best cut",
+                       width);
 }
 
 } // namespace mc2::cli

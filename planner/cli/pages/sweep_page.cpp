@@ -118,8 +118,8 @@ class Page {
 
   std::string notes() {
     using enum GridCell::Status;
-    note("  ", std::string("percent: time saved beside serial by cutting; ") +
-                   (has(OneBlock) ? "*: by one block, uncut, that overlaps by itself; " : "") +
+    note("  ", std::string("percent: time saved by cutting, as a share of serial; ") +
+                   (has(OneBlock) ? "*: saved by one uncut block, which overlaps by itself; " : "") +
                    "whole: serial is best" + (has(Refused) ? "; -: no plan" : ""));
     for (const auto& [code, alike] : planned_.refusals)
       note("  no plan for " + std::to_string(alike.count) + ": ", (alike.count > 1 ? "e.g. " : "") + alike.example);

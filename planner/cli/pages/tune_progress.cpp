@@ -18,7 +18,7 @@ void TuneProgressLine::show(const profiler::TuneProgress& progress) {
   }
   const auto left = progress.budget_left;
   line_->update(progress.fraction, progress.remaining,
-                progress.detail + (left ? "; all within " + std::to_string((left->count() + 999) / 1000) + " s" : ""));
+                progress.detail + (left ? "; at most " + std::to_string((left->count() + 999) / 1000) + " s" : ""));
 }
 
 void TuneProgressLine::tell(const std::string& text) {

@@ -67,8 +67,8 @@ std::vector<std::string> provenance_lines(const planner::Plan& plan) {
 
 std::vector<std::string> provenance_lines(const planner::PlanRanges& ranges) {
   std::vector<std::string> lines{ranges.op.text() + ", from m=" + std::to_string(ranges.first_m) + " on",
-                                 "predicted: none of " + std::to_string(ranges.planned_count) + " m more than " +
-                                     percent_text(ranges.loss(), 2) + " slower than by its best cut; " +
+                                 "predicted: at each of " + std::to_string(ranges.planned_count) + " m at most " +
+                                     percent_text(ranges.loss(), 2) + " slower than the best cut; " +
                                      std::string(to_string(ranges.provenance())),
                                  "machine: " + ranges.fingerprint.label()};
   std::transform(lines.begin(), lines.end(), lines.begin(), comment_line);
