@@ -91,11 +91,11 @@ void compare_with_model(Explanation& explanation, const CostModel& model) {
   };
   if (std::any_of(explanation.losses.begin(), explanation.losses.end(), differs))
     explanation.notes.push_back(
-        "the runners-up were predicted by an earlier state of the model; what they lost by is told by the present "
-        "one");
+        "the runners-up were predicted with an earlier state of the model; their losses here are computed with the "
+        "present state");
   if (std::abs(us - plan.makespan.us) <= kSamePrediction * plan.makespan.us) return;
   explanation.notes.push_back("the cost model predicts " + time_text(us) + " for this cut and the plan " +
-                              time_text(plan.makespan.us) + ": the model has changed since, or is another one");
+                              time_text(plan.makespan.us) + ": the model has changed since, or is not the plan's");
 }
 
 /// The account by the model, so that both sides of a difference come from the same model; none for a cut of too many
@@ -130,7 +130,8 @@ Result<void> add_sensitivity(Explanation& explanation, const CostModel* model, c
     return {};
   }
   if (!explanation.plan.counts.empty()) {
-    explanation.notes.push_back("sensitivity is left out: it is of ranks that have equally many rows for each other");
+    explanation.notes.push_back(
+        "sensitivity is left out: it is studied only where all ranks exchange equally many rows");
     return {};
   }
   compare_with_model(explanation, *model);

@@ -320,8 +320,9 @@ Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int6
   std::int64_t next_m = std::max(first_m, first_row_cut_m(op));
   PlanRanges result{with_m(op, last_m / m_step(op) * m_step(op)), {}, first_m};
   if (next_m > first_m)
-    result.gaps.push_back({first_m, std::min(last_m, next_m - 1),
-                           "blocks of so few rows are cut from n; each such m has a model of its own"});
+    result.gaps.push_back(
+        {first_m, std::min(last_m, next_m - 1),
+         "blocks of so few rows are cut from n, which takes a model of the same m; profile each such m"});
   PlanOptions assumed_options = options;
   Cover cover(assumed_options, label, is_stopped);
   while (next_m <= last_m) {

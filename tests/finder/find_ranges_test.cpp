@@ -80,7 +80,7 @@ TEST(FindRanges, PlanMThatAreCutByColumnsOneByOne) {
   ASSERT_EQ(ranges.gaps.size(), 2U); // m = 1, and m from 4 to 63
   EXPECT_EQ(ranges.gaps[1].first_m, 4);
   EXPECT_EQ(ranges.gaps[1].last_m, 63);
-  EXPECT_THAT(ranges.gaps[1].reason, HasSubstr("each needs a profile of its own"));
+  EXPECT_THAT(ranges.gaps[1].reason, HasSubstr("profile each such m"));
   EXPECT_EQ(ranges.planned_count, 960 + 3);
 }
 

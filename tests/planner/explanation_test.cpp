@@ -87,7 +87,7 @@ TEST(Explanation, SaysWhenTheModelHasChangedSinceThePlan) {
   slower.variants[0].compute.fixed_us = 40; // 2 * 168 + 138 = 474 instead of 404 us
   const auto notes = explain(plan, &slower, {}).value().notes;
   ASSERT_EQ(notes.size(), 2U);
-  EXPECT_NE(notes[0].find("runners-up were predicted by an earlier state"), std::string::npos);
+  EXPECT_NE(notes[0].find("runners-up were predicted with an earlier state"), std::string::npos);
   EXPECT_NE(notes[1].find("predicts 474.0 us for this cut and the plan 404.0 us"), std::string::npos);
 }
 

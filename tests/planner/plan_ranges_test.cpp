@@ -128,7 +128,7 @@ TEST(PlanRanges, LeaveOutMThatAreCutByColumns) {
   ASSERT_EQ(ranges.gaps.size(), 1U);
   EXPECT_EQ(ranges.gaps[0].first_m, 1);
   EXPECT_EQ(ranges.gaps[0].last_m, 64);
-  EXPECT_THAT(ranges.gaps[0].reason, HasSubstr("a model of its own"));
+  EXPECT_THAT(ranges.gaps[0].reason, HasSubstr("a model of the same m"));
   EXPECT_EQ(ranges.find(64), nullptr);
   EXPECT_NE(ranges.find(65), nullptr);
   EXPECT_EQ(plan_at(ranges, 64).error().code, ErrorCode::NotFound);

@@ -49,7 +49,7 @@ inline planner::PlanRanges plan_ranges() {
                     planner::BenefitInterval{-0.05, 0.4},
                     planner::Provenance::Extrapolated,
                     0.0097}};
-  ranges.gaps = {{1, 64, "each such m has a model of its own"}};
+  ranges.gaps = {{1, 64, "each such m takes a model of the same m"}};
   ranges.planned_count = 4032;
   return ranges;
 }

@@ -80,8 +80,8 @@ Result<DeviceCosts> costs_of_parts(const std::string& device, const OpSpec& op, 
   costs.notes.insert(costs.notes.end(), overridden.notes.begin(), overridden.notes.end());
   if (!limits.contention)
     costs.notes.push_back(
-        "slow-down 1 while the other lane is busy ASSUMED, which the published cases fit; up to the "
-        "recipe's 1.15 in the interval" +
+        "ASSUMED: no slow-down while the other lane is busy, which fits the published cases; the interval reaches the "
+        "recipe's 1.15" +
         std::string(profiler::kUntilACutIsMeasured));
   return costs;
 }
@@ -101,7 +101,7 @@ std::vector<Measurement> nearest_cuts(std::vector<Measurement> all, const OpSpec
 std::string recalibration_text(std::size_t cut_count, const OpSpec& measured, const OpSpec& op) {
   if (cut_count == 0) return "at the speed of serial as it was measured";
   return "recalibrated from " + std::to_string(cut_count) + " measured " + (cut_count == 1 ? "cut" : "cuts") +
-         (measured == op ? "" : " of m=" + std::to_string(measured.m)) + "; mc2 refine says what they tell";
+         (measured == op ? "" : " of m=" + std::to_string(measured.m)) + "; mc2 refine shows what they change";
 }
 
 /// Recalibrates the model from cuts that were measured on the machine.

@@ -140,8 +140,7 @@ class Segments {
     if (!failure_) failure_ = error;
     if (planner::cut_axis(op) == CutAxis::Columns) {
       add_gap(result_, next_m_, next_m_,
-              "blocks of so few rows are cut from n, and no model of such an m is at hand; each needs a profile of its "
-              "own");
+              "blocks of so few rows are cut from n, which takes a model of the same m; profile each such m");
       ++next_m_;
       return {};
     }

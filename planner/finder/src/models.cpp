@@ -160,7 +160,7 @@ planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQu
     const double beyond = doublings_beyond(plan, found.model);
     plan = planner::with_wider_makespan(kBeyondSpread * beyond, std::move(plan));
     if (!found.has_later_runs && !question.time_uncut)
-      plan.makespan.reason += "; of one session: no run has told yet how this machine's speed changes";
+      plan.makespan.reason += "; samples of one session: this machine's changes of speed are unknown";
   }
   if (question.time_uncut) {
     plan = planner::with_wider_makespan(found.model.anchored_interval.value_or(0), std::move(plan));
