@@ -19,7 +19,7 @@ namespace {
 Result<store::StoredPlan> find_by_digest(const std::string& name, const char* option, const StoreOptions& store,
                                          const ServerOptions& server) {
   const auto refused = [&](const Error& error) {
-    return Error{error.code, option, "'" + name + "' is no file, and as a digest: " + error.message};
+    return Error{error.code, option, "'" + name + "' is no file; as a digest of a kept plan: " + error.message};
   };
   if (const auto digest = store::read_digest(name); !digest) return refused(digest.error());
   MC2_ASSIGN(auto layers, store.open(look_up_use(server)));

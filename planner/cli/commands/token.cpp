@@ -31,7 +31,7 @@ Result<ExitCode> TokenCommand::create() const {
   MC2_TRY(opened.add_token(token));
   std::cerr << "mc2: token " + token.id + " (" + role + ", " +
                    (token.expires_at.empty() ? "never expires" : "until " + token.expires_at) +
-                   ") follows; it is shown this once\n";
+                   ") follows; it is not shown again\n";
   std::cout << text << "\n";
   return ExitCode::Success;
 }

@@ -130,7 +130,7 @@ Result<std::vector<ComparedRow>> compare_models(const planner::CostModel& a, con
                    other->communication.curve, bytes, rows);
     const auto exactly = [](double us) { return TimeInterval{us, us, us}; };
     if (variant.run_us > 0 && other->run_us > 0)
-      rows.push_back(compared_row("a run besides its blocks, " + variant.variant.text(), exactly(variant.run_us),
+      rows.push_back(compared_row("fixed cost of a run, " + variant.variant.text(), exactly(variant.run_us),
                                   exactly(other->run_us)));
   }
   if (!rows.empty()) return rows;
@@ -169,7 +169,7 @@ Result<std::vector<ComparedRow>> compare_plans(const planner::Plan& a, const pla
       rows.push_back(compared_row(name, as_well(a.*part, a), as_well(b.*part, b)));
   if (!rows.empty()) return rows;
   return Error{ErrorCode::NotFound, "B",
-               "has no time that A has, too: one of the plans predicts nothing, and no race is in both"};
+               "has no time in common with A: one of the plans predicts nothing, and not both were raced"};
 }
 
 } // namespace mc2::cli

@@ -77,7 +77,8 @@ std::string nearest_kept(const planner::OpSpec& op, const planner::Fingerprint& 
       std::ranges::min_element(kept, {}, [&](const store::Listed& one) { return distance_to(one, op, here).value; });
   auto options = distance_to(*nearest, op, here).options;
   if (options.empty())
-    return "this very operator, raced without a model: it answers only for the options that it raced with";
+    return "a plan of the same operator that was raced without a model; it is valid only for the options that it was "
+           "raced with";
   if (options.back() == kTheMachine)
     if (const auto machines = store.list_fingerprints())
       for (const auto& there : machines.value())
