@@ -349,7 +349,7 @@ class ExportTest(ProgramTest):
             self.refuse(
                 USAGE,
                 ["export", "--model", EXAMPLE_MODEL, "--rows", "2048,4096", "--format", name],
-                f"--rows: the format {name} is of one plan; give one m, not 2",
+                f"--rows: the format {name} holds one plan; give one m, not 2",
             )
         self.refuse(USAGE, ["export", "--format", "svg"], "PLAN: is missing")
 
@@ -359,15 +359,15 @@ class ExportTest(ProgramTest):
         self.refuse(USAGE, ["export", self.plan, "--format", "nccl-tuner"], "--algorithm: is missing")
         for option, value, form, text in (
             ("--m", 5, "csv", "says which plan of a table --read takes"),
-            ("--algorithm", "ring", "csv", "is of nccl-tuner and hccl-tuner, not of csv"),
-            ("--protocol", "ll", "hccl-tuner", "is of nccl-tuner, not of hccl-tuner"),
+            ("--algorithm", "ring", "csv", "belongs to nccl-tuner and hccl-tuner, not to csv"),
+            ("--protocol", "ll", "hccl-tuner", "belongs to nccl-tuner, not to hccl-tuner"),
         ):
             self.refuse(USAGE, ["export", self.plan, "--format", form, option, value], f"{option}: {text}")
         for option in ("--rows", "--model"):
             self.refuse(
                 USAGE,
                 ["export", self.plan, "--format", "ascendc", "--read", option, "512"],
-                f"{option}: is of plans that are made",
+                f"{option}: cannot be combined with --read",
             )
         self.refuse(USAGE, ["export", self.plan, self.plan, "--format", "ascendc"], "give one, not 2")
         self.refuse(

@@ -67,7 +67,7 @@ Result<std::vector<store::ExportItem>> plans_for(const planner::CostModel& model
 Result<std::vector<store::ExportItem>> ExportCommand::load_items(const std::optional<planner::CostModel>& model) const {
   if (!rows.empty()) {
     if (!model || !plans.empty())
-      return Error{ErrorCode::InvalidSpec, "--rows", "makes plans of a model: give --model, and no PLAN"};
+      return Error{ErrorCode::InvalidSpec, "--rows", "makes plans with a model: give --model, and no PLAN"};
     MC2_ASSIGN(const auto all_m, parse_number_list(rows, "--rows", {1, planner::kMaxSize, kMaxTableRows}));
     return plans_for(*model, all_m);
   }
@@ -84,7 +84,7 @@ Result<std::vector<store::ExportItem>> ExportCommand::load_items(const std::opti
 
 Error ExportCommand::not_one(std::size_t count) const {
   return {ErrorCode::InvalidSpec, rows.empty() ? "PLAN" : "--rows",
-          "the format " + format + " is of one plan; give one" + (rows.empty() ? "" : " m") + ", not " +
+          "the format " + format + " holds one plan; give one" + (rows.empty() ? "" : " m") + ", not " +
               std::to_string(count)};
 }
 
@@ -182,7 +182,7 @@ Result<ExitCode> ExportCommand::read_back() const {
 Result<void> ExportCommand::check_options() const {
   const bool is_nccl = format == "nccl-tuner", has_algorithm = is_nccl || format == "hccl-tuner";
   const std::string made =
-      "is of plans that are made, and --read turns an exported file back into one; leave one of them out";
+      "cannot be combined with --read, which turns an exported file back into a plan; leave one of them out";
   if (m && !reads_back)
     return Error{ErrorCode::InvalidSpec, "--m",
                  "says which plan of a table --read takes; leave it out, or give --read"};
@@ -190,11 +190,11 @@ Result<void> ExportCommand::check_options() const {
   if (reads_back && !model_file.empty()) return Error{ErrorCode::InvalidSpec, "--model", made};
   if (!options.algorithm.empty() && !has_algorithm)
     return Error{ErrorCode::InvalidSpec, "--algorithm",
-                 "is of nccl-tuner and hccl-tuner, not of " + format + "; leave it out"};
+                 "belongs to nccl-tuner and hccl-tuner, not to " + format + "; leave it out"};
   for (const auto& [is_given, option] :
        {std::pair(!options.protocol.empty(), "--protocol"), {options.channels.has_value(), "--channels"}})
     if (is_given && !is_nccl)
-      return Error{ErrorCode::InvalidSpec, option, "is of nccl-tuner, not of " + format + "; leave it out"};
+      return Error{ErrorCode::InvalidSpec, option, "belongs to nccl-tuner, not to " + format + "; leave it out"};
   return {};
 }
 
