@@ -186,10 +186,11 @@ Response Follower::send_on(const Request& request) const {
   constexpr std::chrono::milliseconds kMostWaiting{1'000}, kLook{2};
   const auto ends = ends_.get_token();
   auto answer = client_.forward(forwarded(request, name_), ends);
-  if (!answer) return problem(503, "the leader does not take it: " + answer.error().message, request.id);
+  if (!answer)
+    return problem(503, "the leader did not take the forwarded request: " + answer.error().message, request.id);
   client::ForwardedAnswer& given = answer.value();
   if (given.status == 401 || given.status == 403)
-    return problem(403, "the leader does not let this replica's token do that (--follow-token-file)", request.id);
+    return problem(403, "the leader does not allow this to the replica's token (--follow-token-file)", request.id);
   Response response{.status = given.status,
                     .content_type = std::move(given.content_type),
                     .body = std::make_shared<const std::string>(std::move(given.body)),

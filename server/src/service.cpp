@@ -186,7 +186,7 @@ Response Service::Impl::answer(const Request& request, std::string_view& route_p
     return problem(405, "this resource has the methods " + match.allowed, request.id, {{"Allow", match.allowed}});
   route_pattern = match.route->pattern;
   if (request.granted < match.route->access) // only where admit() was not called
-    return problem(403, "this token, or none, is not enough for this", request.id);
+    return problem(403, "this needs a token, or a token of a higher role", request.id);
   auto answered = answer_by(*match.route, request, match, target.value().query);
   return answered ? std::move(answered).value() : problem_of(answered.error(), request.id);
 }
@@ -233,14 +233,15 @@ Admission Service::Impl::admit(const RequestHead& head) {
                                 "Bearer TOKEN, and revoke this one",
                                 head.id);
   else if (follower && follower->has_sent(head.via))
-    admission.refusal = problem(503, "has come round: the replicas that it was sent on by follow one another", head.id);
+    admission.refusal = problem(
+        503, "has come round: replicas forwarded the request in a circle, because they follow one another", head.id);
   else if (bearer.granted < needed)
     admission.refusal =
         keeper->refuse(bearer, needed, std::string(head.client), std::chrono::steady_clock::now(), head.id);
   else if (needed != Access::Open && bearer.token_id.empty() &&
            !may_be_asked_as(head.host, head.client, config.address))
     admission.refusal = problem(403,
-                                "without a token this is asked as localhost or by its IP address, not as " +
+                                "without a token, address this service as localhost or by its IP address, not as " +
                                     std::string(head.host.substr(0, kShownHost)),
                                 head.id);
   else
