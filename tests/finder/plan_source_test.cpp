@@ -180,7 +180,7 @@ TEST(FindPlan, CountsOfRowsAreAnsweredByNoTunedPlan) {
   asked.options->counts = {512, 0, 0, 512};
   const auto refused = kept_plans(shelf.kept()).find(asked);
   ASSERT_FALSE(refused.ok());
-  EXPECT_THAT(refused.error().message, HasSubstr("not of counts"));
+  EXPECT_THAT(refused.error().message, HasSubstr("not for counts of rows"));
 }
 
 TEST(FindPlan, AVariantHasTunedPlansOfItsOwn) {
@@ -318,13 +318,13 @@ TEST(FindModel, SaysWhatOfTheRaceMadeAKeptPlanStaleWhereTheSpeedIsTheSame) {
   planner::Plan kept = planner::predict_cut(best.op, shelf.models.front(), {{512, 512}}).value();
   const auto why = [&] { return staleness_of(shelf.kept(), kept).value().why; };
   const std::string same =
-      ", and the machine is as fast as then (by its last run: compute 1.00x, communication 1.00x "
+      ", and the machine is as fast as it was then (by its last run: compute 1.00x, communication 1.00x "
       "the profiled time)";
-  EXPECT_EQ(why(), "no race was behind it" + same);
+  EXPECT_EQ(why(), "it was not raced" + same);
   kept.validation = planner::Validation{.fused_us = 1, .serial_us = 1, .pair_count = 6};
-  EXPECT_EQ(why(), "the race behind it left out the cut that the model prefers" + same);
+  EXPECT_EQ(why(), "its race left out the cut that the model prefers now" + same);
   kept.runners_up.push_back({best.cut, best.variant, best.makespan.us, "measured benefit 1.0 % against 2.0 %"});
-  EXPECT_EQ(why(), "the race behind it measured otherwise than the model predicts" + same);
+  EXPECT_EQ(why(), "its race contradicts what the model predicts now" + same);
 }
 
 TEST(FindPlan, WhatIsAskedOfNowPassesOverWhatWasTuned) {

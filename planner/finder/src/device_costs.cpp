@@ -99,7 +99,7 @@ std::vector<Measurement> nearest_cuts(std::vector<Measurement> all, const OpSpec
 }
 
 std::string recalibration_text(std::size_t cut_count, const OpSpec& measured, const OpSpec& op) {
-  if (cut_count == 0) return "at the speed of serial as it was measured";
+  if (cut_count == 0) return "scaled to the measured serial time";
   return "recalibrated from " + std::to_string(cut_count) + " measured " + (cut_count == 1 ? "cut" : "cuts") +
          (measured == op ? "" : " of m=" + std::to_string(measured.m)) + "; mc2 refine shows what they change";
 }
@@ -133,7 +133,7 @@ Result<void> learn_from_cuts(const std::vector<Measurement>& cuts, const OpSpec&
   costs.notes.push_back(recalibration_text(static_cast<std::size_t>(believed), measured_op, op));
   if (const auto aside = std::ssize(refinement.measured) - believed; aside > 0)
     costs.notes.push_back(std::to_string(aside) + (aside == 1 ? " measured cut is" : " measured cuts are") +
-                          " set aside, which the others or the lanes contradict; mc2 refine names them");
+                          " set aside, contradicted by the others or by the uncut parts; mc2 refine names them");
   if (measured_op == op) costs.refinement = std::move(refinement);
   return {};
 }

@@ -216,10 +216,10 @@ std::string why_stale(const planner::Plan& kept, const planner::Plan& best, cons
   const bool is_raced = !best.overlaps() || std::ranges::any_of(kept.runners_up, [&](const planner::RunnerUp& other) {
     return other.cut == best.cut && other.variant == best.variant;
   });
-  const std::string race = !kept.validation ? "no race was behind it"
-                           : is_raced       ? "the race behind it measured otherwise than the model predicts"
-                                            : "the race behind it left out the cut that the model prefers";
-  return race + ", and the machine is as fast as then (" + level_text(level) + ")";
+  const std::string race = !kept.validation ? "it was not raced"
+                           : is_raced       ? "its race contradicts what the model predicts now"
+                                            : "its race left out the cut that the model prefers now";
+  return race + ", and the machine is as fast as it was then (" + level_text(level) + ")";
 }
 
 } // namespace

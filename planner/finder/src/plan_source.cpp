@@ -50,7 +50,7 @@ class Search {
     if (ended_) return *ended_;
     if (!best_)
       return Error{unreadable_.value_or(last_), "",
-                   misses_.empty() ? "there is no place with plans" : list_text(misses_, "; ")};
+                   misses_.empty() ? "there is no source of plans to ask" : list_text(misses_, "; ")};
     best_->misses = std::move(misses_);
     best_->passed_over_damage = unreadable_.has_value();
     return *std::move(best_);
@@ -155,8 +155,9 @@ PlanSource kept_plans(Kept kept) {
   const std::string name = "kept plans";
   return {name, [kept = std::move(kept), name](const PlanQuestion& question) -> Result<FoundPlan> {
             if (question.options && !question.options->counts.empty())
-              return Error{ErrorCode::NotFound, "", "are of full blocks between the ranks, not of counts"};
-            if (question.time_uncut) return Error{ErrorCode::NotFound, "", "are as they were raced, not of now"};
+              return Error{ErrorCode::NotFound, "", "are for equal splits between the ranks, not for counts of rows"};
+            if (question.time_uncut)
+              return Error{ErrorCode::NotFound, "", "have the speed at which they were raced, not the present one"};
             MC2_ASSIGN(auto plan, kept.find_plan({question.op, store::digest(question.machine.canonical_text()),
                                                   tuned_purpose(question)}));
             FoundPlan found{std::move(plan), name, Origin::Kept};
