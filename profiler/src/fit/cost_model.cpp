@@ -112,13 +112,15 @@ void note_samples(const Profile& profile, const Series& series, std::span<const 
 void assume_slowdown(const Profile& profile, const Series& series, planner::LaneCost& lane,
                      std::vector<std::string>& notes) {
   if (profile.fingerprint.field("backend") != "imported") {
-    notes.push_back(series.text() + ": slow-down 1 assumed, no co-run sample has an alone one of its size and round");
+    notes.push_back(
+        series.text() +
+        ": slow-down 1 assumed, because no size was timed in one round both alone and with the other lane busy");
     return;
   }
   lane.slowdown = planner::kPublishedContention;
   lane.slowdown_interval = planner::kContentionInterval;
   notes.push_back(series.text() + ": slow-down " + number_text(lane.slowdown) +
-                  " while the other lane is busy ASSUMED, the published recipe's (90 % interval 1 to 1.3)" +
+                  " while the other lane is busy ASSUMED, as in the published recipe (90 % interval 1 to 1.3)" +
                   std::string(kUntilACutIsMeasured));
 }
 
@@ -210,8 +212,8 @@ void note_sessions(const Profile& profile, Component component, const Drift& dri
   notes.push_back(std::string(to_string(component)) + ": session " + number_of(slowest) + " of " +
                   std::to_string(factors.size()) + " took " + number_text(*slowest / *fastest) +
                   " x the time of session " + number_of(fastest) +
-                  ": this machine was slower then, or it is another one of the same name; all times are brought to the "
-                  "faster rounds' level");
+                  ": this machine was slower then, or it is another one of the same name; all times are scaled to the "
+                  "level of the faster rounds");
 }
 
 std::string source_text(const Profile& profile) {

@@ -87,8 +87,8 @@ Result<std::string> screen_variants(Bench& bench, const ProfileSettings& setting
   }
   bench.keep_variants(std::move(kept));
   if (left_out.empty()) return left_out;
-  return "not faster than others at any size in a few runs, and left out: " + left_out +
-         "; --variant measures one anyway";
+  return "left out, because a few runs were not faster than other variants at any size: " + left_out +
+         "; --variant measures such a variant anyway";
 }
 
 } // namespace mc2::profiler
