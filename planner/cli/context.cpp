@@ -364,8 +364,8 @@ std::string note_of_clock(const store::Store& store, const std::string& now) {
   const bool is_date = newest && !store::later(newest.value(), 0).empty();
   if (!is_date || newest.value() <= store::later(now, kClocksDiffer_s)) return "";
   return "the store " + store.path().string() + " has documents of " + newest.value() +
-         ", which is later than this machine's clock says: it was set back, or the clock of the machine that wrote "
-         "them is ahead. Until then they count as the newest";
+         ", which is later than this machine's clock says: this clock was set back, or that of the machine that wrote "
+         "them is ahead. Until that date they count as the newest";
 }
 
 Result<store::Layers> StoreOptions::open(StoreUse use) const {

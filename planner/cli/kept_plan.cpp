@@ -51,9 +51,8 @@ Result<store::StoredPlan> load_predicted_plan(const std::string& name, const cha
 
 Result<void> check_predicted(const planner::Plan& plan, const std::string& name, const char* option) {
   if (plan.makespan.us > 0) return {};
-  return Error{
-      ErrorCode::InvalidSpec, option,
-      name + " predicts nothing: there was no model of its operator; name one that mc2 plan or mc2 tune has predicted"};
+  return Error{ErrorCode::InvalidSpec, option,
+               name + " predicts nothing: there was no model of its operator; name a plan that has a prediction"};
 }
 
 StoreUse look_up_use(const ServerOptions& server) { return server.is_given() ? StoreUse::Keep : StoreUse::Read; }
@@ -137,7 +136,7 @@ finder::PlanSource remembering(finder::PlanSource source, std::optional<Error>& 
 
 Result<finder::FoundPlan> find_plan_for(const finder::PlanQuestion& question, store::Layers& layers,
                                         const ServerOptions& server) {
-  if (question.variant) MC2_TRY(server.refuse_beside("--variant", "no service chooses by"));
+  if (question.variant) MC2_TRY(server.refuse_beside("--variant", "a service cannot be asked for"));
   finder::SharedLayers shared(layers);
   std::vector<finder::PlanSource> sources;
   const bool asks_service = server.is_given() && !question.variant;

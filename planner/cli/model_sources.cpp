@@ -124,7 +124,7 @@ class StoreSource {
       }
       if (kept->second.failure) return *kept->second.failure;
     }
-    return Error{ErrorCode::NotFound, "", "store: was not asked for " + op.text()};
+    return Error{ErrorCode::NotFound, "", "store: no model was looked up for " + op.text()};
   }
 
  private:

@@ -117,9 +117,8 @@ class CountsTest(ProgramTest):
         page = self.succeed("plan", *asked, "--m", 96, "--imbalance", 2, "--align", 8)
         self.assertRegex(
             program.unwrapped(page),
-            r"skew: as many rows, spread evenly over all pairs of ranks, take [\d.]+ .s; these, whose busiest rank "
-            r"multiplies 2 times "
-            r"the mean, take [\d.]+ % (more|less)",
+            r"skew: as many rows, spread evenly over all pairs of ranks, take [\d.]+ .s; these counts, whose busiest "
+            r"rank multiplies 2 times the mean, take [\d.]+ % (more|less)",
         )
         self.assertIn("counts of imbalance 2", page)
         self.assertIn("mc2 run --plan PLAN checks and times it with these counts", program.unwrapped(page))

@@ -169,7 +169,7 @@ class ServerTest(program.ProgramTest):
             url = f"http://127.0.0.1:{dead.getsockname()[1]}"
             done = self.mc2("tune", *QUESTION, *QUICK, "--store", self.own, "--server", url)
             self.assertEqual(done.returncode, program.SUCCESS, done.stderr)
-            self.assertIn("mc2 push sends it later", done.stderr)
+            self.assertIn("mc2 push can send it later", done.stderr)
         service, url = self.serve()
         self.assertIn("plan ", self.succeed("push", *QUESTION, "--store", self.own, "--server", url))
         self.assertEqual(len(service.json("GET", "/v1/plans")["items"]), 1)

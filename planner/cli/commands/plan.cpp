@@ -185,7 +185,7 @@ Result<void> PlanCommand::check_server() const {
       {!model_file.empty(), "--model"}, {!topology_file.empty(), "--topology"}, {!device.empty(), "--device"},
       {!blocks.empty(), "--blocks"},    {variant.is_given(), "--variant"},      {is_anchored, "--anchor"}};
   for (const auto& [is_given, option] : answers)
-    if (is_given) MC2_TRY(server->refuse_beside(option, "is answered here"));
+    if (is_given) MC2_TRY(server->refuse_beside(option, "this machine answers itself"));
   return {};
 }
 
@@ -257,8 +257,9 @@ std::vector<std::string> PlanCommand::skew_notes(const planner::Plan& found, con
   if (!balanced || !(balanced.value().makespan.us > 0)) return {};
   const double cost = found.makespan.us / balanced.value().makespan.us - 1;
   return {"skew: as many rows, spread evenly over all pairs of ranks, take " + time_text(balanced.value().makespan.us) +
-          "; these, whose busiest rank multiplies " + number_text(planner::imbalance_of(found.op, found.counts), 3) +
-          " times the mean, take " + percent_text(std::abs(cost)) + (cost < 0 ? " less" : " more")};
+          "; these counts, whose busiest rank multiplies " +
+          number_text(planner::imbalance_of(found.op, found.counts), 3) + " times the mean, take " +
+          percent_text(std::abs(cost)) + (cost < 0 ? " less" : " more")};
 }
 
 /// A note with the cut that the published recipe would choose.
@@ -320,8 +321,8 @@ Result<planner::PlanRanges> PlanCommand::ranges(const store::PlanRequest& reques
                                          {imbalance.has_value(), "--imbalance"},
                                          {!counts_files.empty(), "--counts"}})
     if (is_given)
-      return Error{ErrorCode::InvalidSpec, option, "is of one m; leave it out, or name one m instead of a range"};
-  MC2_TRY(server->refuse_beside("--m first:last", "is answered here"));
+      return Error{ErrorCode::InvalidSpec, option, "holds for one m; leave it out, or name one m instead of a range"};
+  MC2_TRY(server->refuse_beside("--m first:last", "this machine answers itself"));
   if (!device.empty()) return ranges_on_device(request);
   return is_elsewhere() ? ranges_described(request, model) : ranges_here(request);
 }

@@ -173,7 +173,8 @@ Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Pla
   if (!counts.rows.empty())
     std::cerr << "mc2: note: " << counts.total() << " of at most " << plan.op.m * plan.op.world_size
               << " rows were exchanged" << (counts_file.empty() ? ", as the plan says; " : "; ")
-              << (plan.makespan.us > 0 ? "" : "nothing is predicted of them, and ") << "the measurement was not kept\n";
+              << (plan.makespan.us > 0 ? "" : "nothing is predicted for these counts, and ")
+              << "the measurement was not kept\n";
   else if (plan.makespan.us > 0 && layers != nullptr) // a measurement is kept only with its prediction
     if (auto kept = layers->writable().add_measurement(
             bench.fingerprint(), measurement_of(raced.value().contenders.front(), plan, *layers), utc_now());

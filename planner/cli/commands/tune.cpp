@@ -76,7 +76,7 @@ finder::PlanQuestion question_of(const planner::OpSpec& op, const profiler::Tune
 Result<std::optional<client::Client>> TuneCommand::receiver() const {
   if (!server->is_given()) return std::optional<client::Client>();
   if (variant.is_given()) {
-    MC2_TRY(server->refuse_beside("--variant", "keeps a plan of one variant, which no service has a place for"));
+    MC2_TRY(server->refuse_beside("--variant", "makes a plan of one variant, which no service keeps"));
     return std::optional<client::Client>();
   }
   MC2_ASSIGN(auto client, server->open());
@@ -88,7 +88,7 @@ Result<void> TuneCommand::send(const client::Client& client, const planner::OpSp
   MC2_ASSIGN(const auto here, machine.fingerprint(spec.world_size));
   const auto pushed = push(client, layers.writable(), question_of(spec, settings, here));
   if (!pushed) {
-    const std::string kept = "; what was tuned is kept here, mc2 push sends it later";
+    const std::string kept = "; the tuned plan is kept here, and mc2 push can send it later";
     if (pushed.error().code != ErrorCode::Unsupported)
       return Error{pushed.error().code, pushed.error().field, pushed.error().message + kept};
     std::cerr << "mc2: note: " + pushed.error().text() + kept + "\n";
