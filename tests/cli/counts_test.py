@@ -145,7 +145,7 @@ class CountsTest(ProgramTest):
         exported["plans"] = [{**exported["plans"][0], "document": counted}]
         (self.directory / "export.json").write_text(json.dumps(exported))
         done = self.mc2("db", "import", self.directory / "export.json", "--store", self.store)
-        self.assertIn("tuned plans answer whoever has other counts", done.stderr + done.stdout)
+        self.assertIn("a tuned plan also answers questions with other counts", done.stderr + done.stdout)
         given = json.loads(self.succeed("plan", *asked, "--counts", self.file, "--blocks", "8,32", "--json"))
         self.assertEqual(given["counts"], counted["counts"])
         explained = self.succeed("explain", file, "--store", self.store)

@@ -231,11 +231,11 @@ class ReplicaTest(ServiceTest):
         for turn in range(4):
             leader.json("POST", "/v1/plans", self.other_plan(leader, f"other {turn}"), status=201)
         replica.process.send_signal(signal.SIGCONT)
-        self.wait_until(lambda: "is of another store than this one" in replica.log.read_text(), "it says so")
+        self.wait_until(lambda: "is a position of another store" in replica.log.read_text(), "it says so")
         self.assertEqual(replica.json("GET", PLAN)["plan"]["reason"], "lost 2", "what was followed")
         replica.stop()
         replica = self.replica_of(leader, store=replica.store)
-        self.wait_until(lambda: "is of another store than this one" in replica.log.read_text(), "and again")
+        self.wait_until(lambda: "is a position of another store" in replica.log.read_text(), "and again")
         self.assertEqual(replica.json("GET", PLAN)["plan"]["reason"], "lost 2", "which nobody else may have any more")
         anew = self.replica_of(leader)
         self.wait_until_current(anew, leader)
@@ -260,7 +260,7 @@ class ReplicaTest(ServiceTest):
         leader.json("POST", "/v1/plans", plan, status=201)  # the same document under the same epoch
         leader.json("POST", "/v1/plans", self.other_plan(leader, "of another history"), status=201)
         replica.process.send_signal(signal.SIGCONT)
-        self.wait_until(lambda: "is of another store than this one" in replica.log.read_text(), "it says so")
+        self.wait_until(lambda: "is a position of another store" in replica.log.read_text(), "it says so")
         self.assertEqual(self.revision(replica), before)
 
     def test_sigterm_ends_it_soon_whatever_it_waits_for(self):

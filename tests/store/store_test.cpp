@@ -580,7 +580,7 @@ TEST(Store, OlderSchemaCanBeReadAndIsBroughtUpToDateByAWriter) {
     EXPECT_EQ(read_only.value().find_plan(kept).value().digest, kept);
     EXPECT_TRUE(read_only.value().list_tokens().value().is_empty());
     EXPECT_TRUE(read_only.value().check().is_healthy);
-    expect_error(read_only.value().changes_since(0, 1), ErrorCode::ReadOnly, "takes no note of changes");
+    expect_error(read_only.value().changes_since(0, 1), ErrorCode::ReadOnly, "does not record changes");
   }
   Store writer = open_new(file);
   EXPECT_EQ(writer.stats().value().schema_version, 6);

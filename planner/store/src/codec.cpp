@@ -70,7 +70,7 @@ Result<std::string> read_digest(std::string_view text) {
   const bool is_hexadecimal = digits.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (is_hexadecimal && digits.size() >= kFewestDigits && digits.size() <= kDigits) return digits;
   return Error{ErrorCode::InvalidSpec, "digest",
-               in_quotes(text) + " is no digest; give 6 to 64 hexadecimal digits of one"};
+               in_quotes(text) + " is no digest; give its first 6 to 64 hexadecimal digits"};
 }
 
 } // namespace mc2::store

@@ -70,7 +70,7 @@ Result<std::string> parse_end(const std::string& text, const std::string& field,
   const auto at = from_now_s && begin ? std::optional(*begin + seconds(*from_now_s)) : moment_in(text);
   if (!at) return refuse("must be a time from now such as 12h or 30d, or a date such as 2027-01-31 (UTC)");
   if (begin && *at <= *begin) return refuse("that is not in the future");
-  if (*at > kLatest) return refuse("must be before the year 10000; leave it out for what does not end");
+  if (*at > kLatest) return refuse("must be before the year 10000; leave it out for no end");
   return text_of(*at);
 }
 

@@ -97,7 +97,7 @@ Result<planner::Cut> named_cut(const Store& store, const planner::OpSpec& op, co
   const auto stored_plan = store.find_plan(blocks);
   if (!stored_plan && stored_plan.error().code == ErrorCode::NotFound)
     return Error{ErrorCode::NotFound, "blocks",
-                 stored_plan.error().message + ", which keeps tuned plans; say the cut instead, as 512+4x896"};
+                 stored_plan.error().message + ", and only tuned plans are kept; give the cut instead, e.g. 512+4x896"};
   MC2_ASSIGN(const auto stored, stored_plan);
   if (stored.plan.op != op)
     return Error{ErrorCode::InvalidSpec, "blocks",

@@ -198,7 +198,7 @@ std::set<std::int64_t> ids_of(const SQLite::Database& database, std::string_view
 Result<void> visit_row(SQLite::Statement& statement, Table table, std::int64_t id, const VisitRecord& visit) {
   static_cast<void>(statement.tryReset()); // a reset returns the error of the row before again
   statement.bind(1, id);
-  if (!statement.executeStep()) return damaged(table, id, "its number leads nowhere");
+  if (!statement.executeStep()) return damaged(table, id, "there is no row with its number");
   MC2_ASSIGN(const auto record, current_record(statement, table));
   MC2_ASSIGN(const auto fingerprint, traits_of(table).read_fingerprint(record.document));
   visit(record, fingerprint);
@@ -306,7 +306,7 @@ Result<Record> current_record(const SQLite::Statement& statement, Table table) {
 Result<Record> current_record(const SQLite::Statement& statement, Table table, const PlanKey& key) {
   auto record = current_record(statement, table);
   if (record && record.value().key != key)
-    return damaged(table, record.value().row_id, "its key is not the one that led to it");
+    return damaged(table, record.value().row_id, "its key differs from the key under which it was found");
   return record;
 }
 

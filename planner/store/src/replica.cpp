@@ -180,9 +180,10 @@ void mark(SQLite::Database& database, const std::string& leader) {
 }
 
 Error another_store(const std::string& leader) {
-  return {ErrorCode::Mismatch, leader,
-          "has another store than the one that is followed, or an earlier copy of it; to follow that, begin with a new "
-          "--store"};
+  return {
+      ErrorCode::Mismatch, leader,
+      "now has another store than the one that this replica followed, or an earlier copy of it; follow it with a new "
+      "--store"};
 }
 
 bool has_documents(SQLite::Database& database) {
@@ -223,7 +224,8 @@ Result<Changes> Store::rows_since(const Position& position) const {
     if (position.revision > newest || (nonce && *nonce != position.nonce))
       return Error{
           ErrorCode::Mismatch, "since",
-          "is of another store than this one, or of what was undone here; a replica follows this with a new --store"};
+          "is a position of another store, or of a state that was undone here; a replica follows this store with a new "
+          "--store"};
     MC2_ASSIGN(auto changes, impl_->changes_since(position.revision, std::numeric_limits<int>::max(), true));
     changes.machines = read_machines(impl_->database, changes);
     std::size_t bytes = 0;
@@ -254,7 +256,8 @@ Result<void> Store::become_replica(const std::string& leader, const std::filesys
 
 Result<void> Store::Impl::take_over(const std::string& leader) {
   if (!is_of_this_mc2(database))
-    return Error{ErrorCode::Malformed, leader, "has sent what is no snapshot of a store of this mc2"};
+    return Error{ErrorCode::Malformed, leader,
+                 "has sent something other than a snapshot of a store of this mc2 version"};
   const bool is_replica = !leader_in(database).empty();
   if (!is_replica && has_documents(database))
     return error(ErrorCode::InvalidSpec, "has documents of its own, which following " + leader +

@@ -152,9 +152,8 @@ Result<void> require_fit_purpose(const std::string& purpose) {
 
 Result<void> require_fit_counts(const planner::Plan& plan, std::string_view purpose) {
   if (plan.counts.empty() || !purpose.starts_with("tuned")) return {};
-  return Error{
-      ErrorCode::InvalidSpec, "counts",
-      "are what the plan was made for; tuned plans answer whoever has other counts, too, so keep it as a file"};
+  return Error{ErrorCode::InvalidSpec, "counts",
+               "are given, but a tuned plan also answers questions with other counts; keep this plan as a file"};
 }
 
 namespace {

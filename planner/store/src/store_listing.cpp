@@ -178,16 +178,17 @@ namespace {
 /// Checks that all changes after `since` are still recorded. Errors: Stale (since).
 Result<void> require_told(SQLite::Database& database, std::int64_t since, std::int64_t newest) {
   if (since > newest)
-    return Error{ErrorCode::Stale, "since",
-                 "is " + std::to_string(since) + ", but the store is at " + std::to_string(newest) +
-                     ": it is another one, or an earlier copy. Take its documents anew, and go on from there"};
+    return Error{
+        ErrorCode::Stale, "since",
+        "is " + std::to_string(since) + ", but the store is at " + std::to_string(newest) +
+            ": this is another store, or an earlier copy. Read all its documents again, and go on from that epoch"};
   SQLite::Statement statement(database, "SELECT coalesce(min(revision), 0) FROM change");
   statement.executeStep();
   const std::int64_t oldest = statement.getColumn(0).getInt64();
   if (since >= oldest) return {};
   return Error{ErrorCode::Stale, "since",
                "is " + std::to_string(since) + ", and changes are known since " + std::to_string(oldest) +
-                   " only. Take the store's documents anew, and go on from " + std::to_string(newest)};
+                   " only. Read all documents of the store again, and go on from " + std::to_string(newest)};
 }
 
 } // namespace
@@ -200,10 +201,9 @@ Result<std::int64_t> Store::Impl::revision() const {
 
 Result<Changes> Store::Impl::changes_since(std::int64_t since, int limit, bool with_rows) const {
   if (read_schema_state(database).version < kNotesChanges)
-    return error(
-        ErrorCode::ReadOnly,
-        "was written by an older mc2 and takes no note of changes; whatever is kept in it next brings it up to "
-        "date");
+    return error(ErrorCode::ReadOnly,
+                 "was written by an older mc2 and does not record changes; it will from the next document on that is "
+                 "kept in it");
   MC2_ASSIGN(const auto newest, revision());
   MC2_TRY(require_told(database, since, newest));
   return read_changes(database, since, newest, limit, with_rows);
