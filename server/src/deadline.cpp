@@ -28,7 +28,8 @@ Deadline::Reason Deadline::look() {
 }
 
 Error Deadline::error() const {
-  if (reason_ == Reason::Draining) return {ErrorCode::Cancelled, "", "the service ends; ask another one, or again"};
+  if (reason_ == Reason::Draining)
+    return {ErrorCode::Cancelled, "", "the service is stopping; ask another service, or ask again later"};
   if (reason_ == Reason::GivenUp) return {ErrorCode::Cancelled, "", "the client has gone"};
   return {ErrorCode::Cancelled, "deadline_ms",
           "is " + std::to_string(allowed_.count()) +

@@ -117,7 +117,7 @@ void Follower::note_lost(const std::string& why) {
     is_news = std::exchange(state_.is_connected, false) || told_ != why;
     told_ = why;
   }
-  if (is_news) surroundings_.tell("answers go on from what is here, as it cannot be followed: " + why);
+  if (is_news) surroundings_.tell("answers come from the documents here, as the leader cannot be followed: " + why);
 }
 
 Result<void> Follower::take_snapshot(const std::stop_token& ends) {

@@ -137,7 +137,7 @@ class TlsTest(RunningTest):
         service = self.start(*self.options(files))
         open_before = self.connect(service, files[0])
         files[0].write_text("no certificate")
-        self.wait_for_log(service, "the certificate before stays")
+        self.wait_for_log(service, "the previous certificate stays in use")
         self.assertEqual(self.served_name(service), "one")
         os.replace(renewed[1], files[1])
         os.replace(renewed[0], files[0])

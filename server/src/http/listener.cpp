@@ -123,8 +123,8 @@ Result<void> Listener::Impl::require_guarded(const Config& wanted) const {
   return Error{
       ErrorCode::InvalidSpec, "address",
       config.address +
-          " lets the network in, which takes tokens (mc2 token create) and TLS (--tls-certificate, --tls-key); "
-          "--insecure-network goes without, e.g. behind a proxy that has them"};
+          " can be reached from the network, which requires tokens (mc2 token create) and TLS (--tls-certificate, "
+          "--tls-key); --insecure-network allows it without them, e.g. behind a proxy that has both"};
 }
 
 Result<void> Listener::Impl::open_tcp() {
@@ -229,7 +229,7 @@ net::awaitable<void> Listener::Impl::follow_certificate() {
     co_await timer.async_wait(net::redirect_error(net::use_awaitable, ignored));
     const auto followed = tls->follow_files();
     if (!followed)
-      tell("the certificate before stays: " + followed.error().text());
+      tell("the previous certificate stays in use: " + followed.error().text());
     else if (followed.value())
       tell("the certificate was renewed");
   }

@@ -140,7 +140,7 @@ std::string_view try_append(Upload& upload, std::string_view bytes) {
   try {
     return upload.append(bytes) ? std::string_view() : kTooManyUploads;
   } catch (const SystemError&) { // the disk is full or fails
-    return "no room to keep the body while it comes";
+    return "no space to store the body while it arrives";
   }
 }
 

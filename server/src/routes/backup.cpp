@@ -36,7 +36,7 @@ Result<Response> answer_copy(Context& context, const Call& call, CopyFunction co
   MC2_TRY(call.query.require_all_known());
   const auto& store = context.config.store;
   const auto place = take_place(count);
-  if (!place) return come_again("two copies are on their way already; come back when they have arrived", call);
+  if (!place) return come_again("two copies are being sent already; ask again when they are complete", call);
   std::error_code failed;
   const auto room = std::filesystem::space(store.parent_path(), failed);
   const auto store_bytes = failed ? 0 : std::filesystem::file_size(store, failed);
@@ -60,7 +60,7 @@ Result<void> require_same_mc2(const Query& query, bool is_replica) {
   if (!is_replica || version == MC2_VERSION) return {};
   return Error{ErrorCode::InvalidSpec, "version",
                (version ? "is " + version->substr(0, 32) : std::string("is missing")) +
-                   "; this is " MC2_VERSION ", and replicas answer as it does only with the same mc2"};
+                   "; this is " MC2_VERSION ", and a replica must have the same version"};
 }
 
 Result<Response> answer_backup(Context& context, const Call& call) {

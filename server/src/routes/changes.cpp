@@ -63,7 +63,8 @@ Result<Rows> read_rows(const Start& start, const Query& query) {
   MC2_ASSIGN(const auto nonce, query.integer("nonce"));
   MC2_TRY(require_same_mc2(query, with_rows));
   if (!with_rows) return Rows();
-  if (!start.revision || !nonce) return Error{ErrorCode::InvalidSpec, "rows", "are told since an epoch and its nonce"};
+  if (!start.revision || !nonce)
+    return Error{ErrorCode::InvalidSpec, "rows", "need the parameters since (an epoch) and nonce (of that epoch)"};
   return Rows(store::Position{*start.revision, *nonce});
 }
 
@@ -87,7 +88,7 @@ Result<Response> answer_changes(Context& context, const Call& call) {
   MC2_TRY(call.query.require_all_known());
   const Form* const form = choose_form(request.accept, kFeedForms);
   if (form == nullptr)
-    return problem(406, "this has application/json and text/event-stream only; send it with one of them as Accept",
+    return problem(406, "only application/json and text/event-stream are available; send one of them as Accept",
                    request.id);
   const bool is_stream = form == &kFeedForms[1];
   if (is_stream && rows)

@@ -10,7 +10,7 @@ namespace mc2::server {
 Result<Response> answer_livez(Context&, const Call&) { return json_response(nlohmann::json{{"status", "live"}}); }
 
 Result<Response> answer_readyz(Context& context, const Call& call) {
-  if (context.is_draining) return problem(503, "the service is stopping; ask another one", call.request.id);
+  if (context.is_draining) return problem(503, "the service is stopping; ask another service", call.request.id);
   // Anybody may ask, so this does not read the store.
   if (const StoreState state = context.store.state(); state != StoreState::Well)
     return problem(503, advice(state), call.request.id);

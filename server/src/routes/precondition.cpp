@@ -12,8 +12,8 @@ bool Precondition::allows(const std::optional<std::string>& kept_digest) {
   const bool is_named = kept_digest && (names_tag(wanted, tag, Tags::Strong) || // or the form in gzip
                                         names_tag(wanted, gzip_tag(tag), Tags::Strong));
   if (!wanted.empty() && !is_named)
-    objection_ = kept_digest ? "If-Match names another one than " + tag + ", which is kept; read it anew"
-                             : "If-Match names one, but none is kept";
+    objection_ = kept_digest ? "If-Match names another document than the kept one, " + tag + "; read that first"
+                             : "If-Match names a document, but none is kept";
   else if (kept_digest && !request_.if_none_match.empty() && names_tag(request_.if_none_match, tag, Tags::Weak))
     objection_ = "If-None-Match rules out " + tag + ", which is kept";
   return objection_.empty();
