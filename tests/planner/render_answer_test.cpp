@@ -14,7 +14,7 @@ TEST(RenderAnswer, FieldsOfTwoLinesEndAtAWord) {
   // The names leave 49 columns to the text. 7 words of 6 bytes with their blanks take 48; 6 of them and " ..." take 45.
   const std::string page = render::answer(plan, "", 60);
   EXPECT_TRUE(
-      page.ends_with("  sure     µµµ µµµ µµµ µµµ µµµ µµµ µµµ\n"
+      page.ends_with("  basis    µµµ µµµ µµµ µµµ µµµ µµµ µµµ\n"
                      "           µµµ µµµ µµµ µµµ µµµ µµµ ...\n"))
       << page;
 }
@@ -46,7 +46,7 @@ TEST(RenderAnswer, AnUndecidedRaceIsToldAsOne) {
   plan.reason = std::string(planner::kUndecided) + "the best cut, 2 x 512, measured +30.0 %, too noisy to tell";
   const std::string undecided = render::answer(plan, "", 100);
   EXPECT_NE(undecided.find("benefit  undecided: the best cut, 2 x 512"), std::string::npos) << undecided;
-  EXPECT_NE(undecided.find("sure     undecided: raced on this machine, 6 pairs; mc2 tune --fresh"), std::string::npos)
+  EXPECT_NE(undecided.find("basis    undecided: raced on this machine, 6 pairs; mc2 tune --fresh"), std::string::npos)
       << undecided;
   EXPECT_EQ(undecided.find("measured: "), std::string::npos) << undecided;
 }

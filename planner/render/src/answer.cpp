@@ -99,7 +99,7 @@ std::string ratio_note(const planner::Validation& measured) {
 std::string answer(const planner::Plan& plan, const std::string& next, int width) {
   return question_text(plan) + "\n" + hanging("", plan.fingerprint.label(), width) +
          field("blocks", blocks_text(plan), width) + field("benefit", benefit_text(plan), width) +
-         field("time", time_line(plan), width) + field("sure", sure_text(plan), width) + field("next", next, width);
+         field("time", time_line(plan), width) + field("basis", sure_text(plan), width) + field("next", next, width);
 }
 
 } // namespace mc2::render
