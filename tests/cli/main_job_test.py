@@ -1,6 +1,7 @@
 """The main job: profile, fit, plan, run and tune, and what the store then holds."""
 
 import json
+import re
 
 import program
 from program import MACHINE, NEGATIVE, NO_ANSWER, QUICK, SHAPE, ProgramTest
@@ -123,7 +124,7 @@ class MainJobTest(ProgramTest):
         for blocks, named in (("2 x 32 + 32", "2x32+32"), ("96", "96")):
             page = program.unwrapped(self.at_store("plan", "--blocks", blocks))
             run = f"mc2 run --blocks {named}, with operator and machine as here, checks and times it"
-            self.assertRegex(page, f"{run}|not cutting is predicted faster: --blocks 96 plans that")
+            self.assertRegex(page, f"{re.escape(run)}|not cutting is predicted faster: --blocks 96 plans that")
         digest = self.kept_plans()[0]["digest"][:12]
         by_digest = json.loads(
             self.succeed("run", "--plan", digest, *MACHINE, *FEW_PAIRS, "--json", "--store", self.store)
