@@ -13,7 +13,7 @@
 namespace mc2::cli {
 namespace {
 
-constexpr std::string_view kFileValues[] = {"FILE", "DIR", "PATH", "DOCUMENT"};
+constexpr std::string_view kFileValues[] = {"FILE", "PATH", "DOCUMENT"};
 
 /// A command and the words that name it after "mc2": "db list"; empty for the program itself.
 struct NamedCommand {
