@@ -108,12 +108,6 @@ Result<void> check_matrix(const NamedBytes& matrix, std::int64_t element_bytes) 
   return {};
 }
 
-bool overlap(std::span<const std::byte> left, std::span<const std::byte> right) {
-  const auto left_at = reinterpret_cast<std::uintptr_t>(left.data());
-  const auto right_at = reinterpret_cast<std::uintptr_t>(right.data());
-  return !left.empty() && !right.empty() && left_at < right_at + right.size() && right_at < left_at + left.size();
-}
-
 Result<void> check_overlaps(std::span<const NamedBytes> matrices) {
   for (std::size_t i = 0; i < matrices.size(); ++i) {
     for (std::size_t j = i + 1; j < matrices.size(); ++j) {
@@ -128,6 +122,12 @@ Result<void> check_overlaps(std::span<const NamedBytes> matrices) {
 }
 
 } // namespace
+
+bool overlap(std::span<const std::byte> left, std::span<const std::byte> right) {
+  const auto left_at = reinterpret_cast<std::uintptr_t>(left.data());
+  const auto right_at = reinterpret_cast<std::uintptr_t>(right.data());
+  return !left.empty() && !right.empty() && left_at < right_at + right.size() && right_at < left_at + left.size();
+}
 
 Result<void> check_world(const StageList& list, int world_size) {
   if (list.op.world_size == world_size) return {};

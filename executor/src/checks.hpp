@@ -30,6 +30,9 @@ namespace mc2::executor {
 [[nodiscard]] std::string call_text(const StageList& list, const planner::Variant& variant,
                                     const PrepareOptions& options);
 
+/// Whether two pieces of memory share a byte.
+[[nodiscard]] bool overlap(std::span<const std::byte> left, std::span<const std::byte> right);
+
 /// Checks the buffers of all ranks; `op` must be legal. Errors: InvalidSpec naming rank and buffer, for a wrong number
 /// of buffers, a size other than rank_shapes() gives, a wrong alignment, an output that overlaps another buffer,
 /// illegal counts, and counts on which two ranks disagree.

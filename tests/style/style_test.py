@@ -4,6 +4,7 @@ include which.
     python3 tests/style/style_test.py
 """
 
+import collections
 import pathlib
 import re
 import shutil
@@ -70,6 +71,33 @@ def room_of(path):
 
 def includes(path):
     return re.findall(r'^#include ["<]([^">]+)[">]', (ROOT / path).read_text(), re.MULTILINE)
+
+
+# What is defined at the start of a line: a constant, a type, or a free function with the types of its parameters.
+CONSTANT = re.compile(r"(?:inline |static |thread_local )*(?:constexpr|const)\b[^({=;]*?\b(\w+)(?:\[[^\]]*\])*\s*[={;]")
+TYPE = re.compile(r"(?:struct|class|enum class|enum|union) (\w+)[^;]*\{")
+FUNCTION = re.compile(r"[\w:<>,&*\s]+?[\s&*](\w+)(\(.*?\))\s*(?:noexcept\s*)?\{")
+
+
+def private_names(path):
+    """Returns (namespace, name) of the constants, types and functions in a source's anonymous namespaces."""
+    open_namespaces, names, begun = [], [], ""
+    for line in (ROOT / path).read_text().split("\n"):
+        if match := re.match(r"(?:inline )?namespace ?([\w:]*) ?\{$", line):
+            open_namespaces.append(match[1])
+        elif re.match(r"\} // namespace", line):
+            open_namespaces.pop()
+        elif "" in open_namespaces and (begun or re.match(r"[A-Za-z\[]", line)):
+            begun += " " + line.strip() if begun else line
+            if not re.search(r"[;{]", begun):
+                continue
+            space = "::".join(filter(None, open_namespaces))
+            if match := CONSTANT.match(begun) or TYPE.match(begun):
+                names.append((space, match[1]))
+            elif match := FUNCTION.match(begun):
+                names.append((space, match[1] + re.sub(r" ?\b\w+(?=[,)])", "", match[2])))
+            begun = ""
+    return names
 
 
 def is_registered(test):
@@ -181,6 +209,16 @@ class StyleTest(unittest.TestCase):
             edges[name] = {module for own, others in found for module in [own, *re.split(r"[, ]+", others)]} & names
         self.assertGreater(sum(map(len, edges.values())), 50)
         self.assertEqual(in_circles(edges), [])
+
+    def test_no_two_sources_of_a_room_have_a_private_name_in_common(self):
+        """A unity build compiles several of them as one. Which ones depends on the backends that are built."""
+        found = collections.defaultdict(set)
+        for path in listed_files(".cpp"):
+            if room := room_of(path):
+                for name in private_names(path):
+                    found[room, *name].add(path)
+        self.assertGreater(len(found), 2000)
+        self.assertEqual({name: paths for name, paths in found.items() if len(paths) > 1}, {})
 
     def test_lanes_are_below_the_backends_that_share_them(self):
         self.assertNotEqual([path for path in code_files() if path.startswith("executor/src/lanes/")], [])

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "checks.hpp"
 #include "lanes/affinity.hpp"
 #include "lanes/combine.hpp"
 #include "mc2/executor/process_mark.hpp"
@@ -55,12 +56,6 @@ Result<void> check_parts(std::size_t whole, std::size_t part, int world_size) {
   if (whole == part * static_cast<std::size_t>(world_size)) return {};
   return illegal("data", std::to_string(whole) + " bytes beside " + std::to_string(part) + "; " +
                              std::to_string(world_size) + " ranks need that many times as many");
-}
-
-bool overlap(std::span<const std::byte> left, std::span<const std::byte> right) {
-  const std::less<const std::byte*> before;
-  return !left.empty() && !right.empty() && before(left.data(), right.data() + right.size()) &&
-         before(right.data(), left.data() + left.size());
 }
 
 } // namespace

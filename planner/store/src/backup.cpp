@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-enum class Contents : std::uint8_t { All, Documents };
+enum class CopiedRows : std::uint8_t { All, Documents };
 
 /// An unfinished copy, in a file beside the target. The file is removed unless finish() succeeds.
 class Draft {
@@ -70,7 +70,7 @@ class Draft {
   bool is_finished_ = false;
 };
 
-void copy_database(const fs::path& from, const fs::path& to, Contents contents) {
+void copy_database(const fs::path& from, const fs::path& to, CopiedRows rows) {
   SQLite::Database source(from.string(), SQLite::OPEN_READONLY);
   wait_for_others(source.getHandle());
   SQLite::Database copy(to.string(), SQLite::OPEN_READWRITE);
@@ -78,11 +78,11 @@ void copy_database(const fs::path& from, const fs::path& to, Contents contents) 
   // In one step: with several, a writer in between would make the copy start again.
   if (const int code = backup.executeStep(-1); code != SQLITE_DONE)
     throw SQLite::Exception("the store is locked", code);
-  if (contents == Contents::Documents)
+  if (rows == CopiedRows::Documents)
     copy.exec("PRAGMA journal_mode = OFF; DELETE FROM token; DELETE FROM history; DELETE FROM replica; VACUUM");
 }
 
-Result<void> copy(const fs::path& from, const fs::path& to, Contents contents) {
+Result<void> copy(const fs::path& from, const fs::path& to, CopiedRows rows) {
   if (to.empty()) return Error{ErrorCode::InvalidSpec, "FILE", "the path is empty; name a file, e.g. backup.db"};
   // Opening rolls back the journal of a killed writer, and refuses a file that is no store.
   MC2_TRY(Store::open(from, OpenMode::ReadOnly));
@@ -93,15 +93,15 @@ Result<void> copy(const fs::path& from, const fs::path& to, Contents contents) {
   fs::remove(draft.path(), ignored); // may be left by a copy that was killed
   MC2_TRY(prepare_writable(draft.path()));
   return guarded(to, "back_up", [&]() -> Result<void> {
-    copy_database(fs::absolute(from), draft.path(), contents);
+    copy_database(fs::absolute(from), draft.path(), rows);
     return draft.finish();
   });
 }
 
 } // namespace
 
-Result<void> back_up(const fs::path& from, const fs::path& to) { return copy(from, to, Contents::All); }
+Result<void> back_up(const fs::path& from, const fs::path& to) { return copy(from, to, CopiedRows::All); }
 
-Result<void> take_snapshot(const fs::path& from, const fs::path& to) { return copy(from, to, Contents::Documents); }
+Result<void> take_snapshot(const fs::path& from, const fs::path& to) { return copy(from, to, CopiedRows::Documents); }
 
 } // namespace mc2::store

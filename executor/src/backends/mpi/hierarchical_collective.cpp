@@ -15,8 +15,8 @@
 namespace mc2::executor::mpi {
 namespace {
 
-constexpr int kNeverSent = 100;                  // a tag that no message has
-constexpr std::chrono::microseconds kSleep{100}; // between two calls of MPI in waits for memory
+constexpr int kNeverSent = 100;                             // a tag that no message has
+constexpr std::chrono::microseconds kProgressInterval{100}; // between two calls of MPI in waits for memory
 
 /// What the four collectives share: the memory of the own node, and messages to ranks of other nodes.
 class HierarchicalCollective : public Collective {
@@ -317,7 +317,7 @@ std::unique_ptr<Collective> make_hierarchical_collective(const Channel& channel,
                                                          const Pause& check_run, const StageList& list) {
   const Placement& placement = World::get().placement();
   const int rank = World::get().rank(), place = placement.place_of(rank);
-  Neighbours neighbours(heap, layout.signals, place, placement.ranks_of(placement.node_of(rank)), kSleep);
+  Neighbours neighbours(heap, layout.signals, place, placement.ranks_of(placement.node_of(rank)), kProgressInterval);
   switch (planner::collective_of(list.op.kind)) {
     case planner::Collective::AllReduce:
       return std::make_unique<HierarchicalAllReduce>(channel, std::move(neighbours), check_run, rails,
