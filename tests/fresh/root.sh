@@ -20,6 +20,7 @@ make_root() { # suite, packages
     >"$root.log" 2>&1 || { tail -n 5 "$root.log" >&2; fail "debootstrap failed; whole output in $root.log"; }
   rm -f "$root.log"
   cp /etc/resolv.conf "$root/etc/resolv.conf"
+  printf '127.0.0.1 localhost\n' >"$root/etc/hosts" # every installed system has it
 }
 
 # In namespaces of its own: what is mounted or started there ends with it.
