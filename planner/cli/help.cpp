@@ -306,11 +306,7 @@ std::vector<const CLI::Option*> arguments_of(const CLI::App& command) {
 }
 
 std::string option_syntax(const CLI::Option& option) {
-  if (option.get_positional()) {
-    std::string name = option.get_name();
-    for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    return name + (option.get_expected_max() > 1 ? "..." : "");
-  }
+  if (option.get_positional()) return option.get_name() + (option.get_expected_max() > 1 ? "..." : "");
   std::string text;
   for (const std::string& name : option.get_snames()) text += (text.empty() ? "-" : ", -") + name;
   for (const std::string& name : option.get_lnames()) text += (text.empty() ? "--" : ", --") + name;

@@ -63,7 +63,7 @@ constexpr auto kValues = std::to_array<OptionValues>({
     {kAnyCommand, "--collective", collectives},
     {kAnyCommand, "--topology", topologies},
     {"topology", "FILE", topologies},
-    {"model", "model", llms},
+    {"model", "MODEL", llms},
     {"sweep", "--models", llms}, // not for all: mc2 db prune --models takes an age
     {"export", "--format", export_formats},
     {"import", "--format", [] { return names(profiler::importer_registry(), &profiler::Importer::name); }},

@@ -75,7 +75,7 @@ class Benchmarks {
     add("sweep", "time of 10,000 plans over a grid, on one and two threads", bench_sweep);
     add("topology", "analytic collective times against published curves",
         [this] { return bench_topology(data_folder_); })
-        .add_option("data", data_folder_, "folder with topologies/ and published/")
+        .add_option("DATA", data_folder_, "folder with topologies/ and published/")
         ->capture_default_str();
     add_racing("all", "all of the above, about 20 minutes", [this] { return all(); });
   }
@@ -83,7 +83,7 @@ class Benchmarks {
   void add_on_this_machine() {
     add("cases", "published layer shapes: another planner's plans and mc2's",
         [this] { return bench_published_cases(cases_file_); })
-        .add_option("file", cases_file_, "cases, in the format of data/ascend_910b_cases.csv")
+        .add_option("FILE", cases_file_, "cases, in the format of data/ascend_910b_cases.csv")
         ->capture_default_str();
     add("order", "8 ranks that start at rank 0 or staggered, emulated links; under a minute", bench_order);
     add_racing("operators", "every operator tuned on emulated links, its overlap efficiency; about 10 minutes",

@@ -210,7 +210,7 @@ class OptionTest(ProgramTest):
         self.refuse(USAGE, ["frob"], "'frob'", "tune, profile, fit, plan, run, explain, sweep, model, db, doctor")
         self.refuse(USAGE, ["db"], "name a command", "check, stats, list, export, import, merge", "mc2 db --help")
         self.refuse(USAGE, ["db", "frob"], "'frob'", "check, stats, list, export, import, merge")
-        self.refuse(USAGE, ["db", "import"], "file", "mc2 db import --help")
+        self.refuse(USAGE, ["db", "import"], "FILE", "mc2 db import --help")
         self.refuse(USAGE, ["db", "check", "extra"], "extra")
         for epoch in ("-1", "0"):
             self.refuse(USAGE, ["db", "watch", "--since", epoch], "--since", "legal: 1 to")

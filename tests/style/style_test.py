@@ -220,6 +220,13 @@ class StyleTest(unittest.TestCase):
         self.assertGreater(len(found), 2000)
         self.assertEqual({name: paths for name, paths in found.items() if len(paths) > 1}, {})
 
+    def test_positional_arguments_are_in_capitals(self):
+        """CLI11 2.4 ends a program if one of its commands has an option and a positional argument of the same name."""
+        named = re.compile(r'\badd_option\(\s*"([A-Za-z]\w*)"')
+        found = [(path, name) for path in listed_files(".cpp") for name in named.findall((ROOT / path).read_text())]
+        self.assertGreater(len(found), 5)
+        self.assertEqual([(path, name) for path, name in found if not name.isupper()], [])
+
     def test_lanes_are_below_the_backends_that_share_them(self):
         self.assertNotEqual([path for path in code_files() if path.startswith("executor/src/lanes/")], [])
         refused = (("executor/src/lanes/", "backends/"), ("executor/src/backends/mpi/", "backends/host/"))

@@ -305,15 +305,15 @@ Command add_db(CLI::App& app) {
   add(*db, command, "stats", "count what the store holds", "stats", &DbCommand::stats);
   add(*db, command, "list", "list the kept plans", "list", &DbCommand::list);
   add(*db, command, "export", "write the whole store as JSON", "export plans.json", &DbCommand::export_to)
-      ->add_option("file", command->file, "where to write; standard output when omitted");
+      ->add_option("FILE", command->file, "where to write; standard output when omitted");
   add(*db, command, "import", "add the content of an exported JSON file", "import plans.json", &DbCommand::import_from)
-      ->add_option("file", command->file, "the exported file")
+      ->add_option("FILE", command->file, "the exported file")
       ->required();
   add(*db, command, "merge", "add the content of another store", "merge colleague.db", &DbCommand::merge_from)
-      ->add_option("file", command->file, "the other store")
+      ->add_option("FILE", command->file, "the other store")
       ->required();
   add(*db, command, "backup", "copy the store while others use it", "backup plans-monday.db", &DbCommand::back_up_to)
-      ->add_option("file", command->file, "the copy, which must not exist yet")
+      ->add_option("FILE", command->file, "the copy, which must not exist yet")
       ->required();
   add(*db, command, "watch", "print every change of the store as it happens", "watch --since 120", &DbCommand::watch)
       ->add_option("--since", command->since, "start with the changes after this epoch; default: with the next change")

@@ -244,7 +244,7 @@ std::string importer_names() {
 Command add_import(CLI::App& app) {
   auto command = std::make_shared<ImportCommand>();
   auto* sub = app.add_subcommand("import", "read timings from logs of other tools");
-  sub->add_option("files", command->files, "logs, also compressed with gzip, xz or zstd")->required();
+  sub->add_option("FILES", command->files, "logs, also compressed with gzip, xz or zstd")->required();
   add_terms(*sub, command->terms);
   sub->add_option("--format", command->format, importer_names());
   sub->add_flag("--keep-good", command->keeps_good, "keep the good lines of a log although it has bad lines");

@@ -276,7 +276,7 @@ Result<ExitCode> ModelCommand::run() const {
 
 void add_questions(ModelCommand& command, CLI::App& sub) {
   sub.add_option(
-         "model", command.name,
+         "MODEL", command.name,
          std::string("a config.json as published beside a model's weights, the name of a built-in model, or a CSV "
                      "of layers: ") +
              kLayerColumns)

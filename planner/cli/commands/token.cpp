@@ -85,7 +85,7 @@ Command add_token(CLI::App& app) {
            command->is_json, "the tokens");
   add_part(*token, command, "revoke", "stop accepting a token, also in a running service", "revoke 1f2e3d4c",
            &TokenCommand::revoke)
-      ->add_option("token", command->id, "the token's id, the first column of mc2 token list")
+      ->add_option("TOKEN", command->id, "the token's id, the first column of mc2 token list")
       ->required();
   token->footer(
       "Once a store has a token, mc2 serve answers only requests with a token.\n\nExamples:\n  mc2 token create --role "
