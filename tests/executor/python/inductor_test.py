@@ -187,7 +187,7 @@ class RanksTest(Refusals):
 
     def test_what_is_no_site_is_left_with_the_reason(self):
         x, w, b = random(M, K), random(N, K), random(N, is_same=True)
-        self.left(lambda x, w: reduced(linear(x, w), "avg"), (x, w), "it reduces by avg; sums are fused")
+        self.left(lambda x, w: reduced(linear(x, w), "max"), (x, w), "it reduces by max; sums are fused")
         self.left(lambda x: reduced(x), (x,), "what it takes is no matmul's result")
         self.left(lambda x, w: reduced(linear(x, w) + linear(x, w)), (x, w), "it takes the sum of several matmuls")
         self.left(

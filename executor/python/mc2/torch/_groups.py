@@ -6,6 +6,7 @@ import collections
 import functools
 import os
 import pathlib
+import time
 import typing
 
 import torch
@@ -35,6 +36,7 @@ class Group(typing.NamedTuple):
 
 _HELD_COUNT = 16
 _held: collections.deque[torch.Tensor] = collections.deque(maxlen=_HELD_COUNT)
+_DROPPING_S = 0.05  # many times what a thread that is ready to run waits for a processor
 
 
 def held(tensor: torch.Tensor) -> torch.Tensor:
@@ -149,7 +151,11 @@ def fingerprint(group: Group, device: torch.device, calls: Calls = EAGER) -> Fin
 
 
 def forget() -> None:
-    """Forgets all groups, for use after destroy_process_group(): a later group may have the name of an earlier one."""
+    """Forgets all groups, for use after destroy_process_group(): a later group may have the name of an earlier one.
+    These may be the last references to Gloo's groups. Before PyTorch 2.8 a group that is destroyed while one of its
+    threads drops a tensor deadlocks (see held()), so the threads get time for that, without the interpreter's lock."""
+    if torch.__version__ < (2, 8) and any("gloo" in group.backend for group in _by_name.values()):
+        time.sleep(_DROPPING_S)
     _by_name.clear()
     _by_handle.clear()
     fingerprint.cache_clear()

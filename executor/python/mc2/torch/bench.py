@@ -102,6 +102,7 @@ def run_rank(rank, ranks, port, arguments):
             "MASTER_PORT": str(port),
         }
     )
+    os.environ.setdefault("USE_LIBUV", "0")  # PyTorch's default since 2.4, but Debian builds PyTorch without libuv
     run(arguments)
 
 

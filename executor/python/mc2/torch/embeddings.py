@@ -127,7 +127,8 @@ def _set_up(ctx: typing.Any, inputs: tuple[typing.Any, ...], output: torch.Tenso
 @once_differentiable
 def _backward(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:
     run = _of_tables if type(grad) is torch.Tensor else torch.ops.mc2.embedding_all_to_all_backward
-    of_tables = run(grad, *ctx.saved_tensors, ctx.sizes, ctx.pooling, ctx.is_sparse, ctx.group_name)
+    indices, offsets = ctx.saved_tensors
+    of_tables = run(grad, indices, offsets, ctx.sizes, ctx.pooling, ctx.is_sparse, ctx.group_name)
     return of_tables, None, None, None, None, None, None
 
 
