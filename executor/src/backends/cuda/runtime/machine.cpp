@@ -33,10 +33,9 @@ std::string blas_version() {
 }
 
 std::string nccl_version() {
-  int version = 0; // 22809: 2.28.9
+  int version = 0;
   MC2_CUDA(ncclGetVersion(&version));
-  return std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
-         std::to_string(version % 100);
+  return planner::nccl_version(std::to_string(version));
 }
 
 /// The link between the first `count` devices, with the class of the slowest pair as the driver ranks it: 0 is the
