@@ -106,6 +106,9 @@ struct Metrics::Impl {
   std::map<AnswerLabels, Counter*> answer_children;                               ///< under children_mutex
 
   /// Finds or makes the metrics of these labels. Finding them through the families takes longer than a cached answer.
+  /// What `known` has under the key, under children_mutex; made first where it has nothing yet.
+  template <typename Known, typename Make>
+  [[nodiscard]] Known::mapped_type find_or_make(Known& known, const typename Known::key_type& key, const Make& make);
   [[nodiscard]] RequestChildren children_of(const RequestLabels& labels);
   [[nodiscard]] Counter& answers_of(const AnswerLabels& labels);
 };
@@ -113,18 +116,25 @@ struct Metrics::Impl {
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
 Metrics::~Metrics() = default;
 
-RequestChildren Metrics::Impl::children_of(const RequestLabels& labels) {
+template <typename Known, typename Make>
+Known::mapped_type Metrics::Impl::find_or_make(Known& known, const typename Known::key_type& key, const Make& make) {
   {
     const std::shared_lock lock(children_mutex);
-    if (const auto found = children.find(labels); found != children.end()) return found->second;
+    if (const auto found = known.find(key); found != known.end()) return found->second;
   }
-  const std::string route(labels.route);
-  const RequestChildren made{
-      &requests.Add(
-          {{"method", std::string(labels.method)}, {"route", route}, {"status", std::to_string(labels.status)}}),
-      &latencies.Add({{"route", route}}, kBuckets)};
+  const auto made = make();
   const std::unique_lock lock(children_mutex);
-  return children.emplace(labels, made).first->second;
+  return known.emplace(key, made).first->second;
+}
+
+RequestChildren Metrics::Impl::children_of(const RequestLabels& labels) {
+  return find_or_make(children, labels, [&] {
+    const std::string route(labels.route);
+    return RequestChildren{
+        &requests.Add(
+            {{"method", std::string(labels.method)}, {"route", route}, {"status", std::to_string(labels.status)}}),
+        &latencies.Add({{"route", route}}, kBuckets)};
+  });
 }
 
 void Metrics::count_request(std::string_view method, std::string_view route, int status,
@@ -135,13 +145,9 @@ void Metrics::count_request(std::string_view method, std::string_view route, int
 }
 
 Counter& Metrics::Impl::answers_of(const AnswerLabels& labels) {
-  {
-    const std::shared_lock lock(children_mutex);
-    if (const auto found = answer_children.find(labels); found != answer_children.end()) return *found->second;
-  }
-  Counter& made = answers.Add({{"source", std::string(labels.first)}, {"provenance", std::string(labels.second)}});
-  const std::unique_lock lock(children_mutex);
-  return *answer_children.emplace(labels, &made).first->second;
+  return *find_or_make(answer_children, labels, [&] {
+    return &answers.Add({{"source", std::string(labels.first)}, {"provenance", std::string(labels.second)}});
+  });
 }
 
 void Metrics::count_answer(std::string_view source, std::string_view provenance) {
