@@ -81,9 +81,11 @@ OpSpec with_lengths(OpSpec op, std::optional<std::int64_t> m, std::optional<std:
 void bind_tables(py::module_& module) {
   py::class_<EmbeddingTables>(module, "EmbeddingTables", "The tables that one rank of embedding_all_to_all holds.")
       .def(py::init(&make_tables), "table_count"_a, "row_count"_a, "pooling"_a = "sum")
-      .def_readonly("table_count", &EmbeddingTables::table_count)
-      .def_readonly("row_count", &EmbeddingTables::row_count)
-      .def_property_readonly("pooling", [](const EmbeddingTables& t) { return to_string(t.pooling); })
+      .def_readonly("table_count", &EmbeddingTables::table_count, "How many tables one rank holds.")
+      .def_readonly("row_count", &EmbeddingTables::row_count, "How many rows each table has.")
+      .def_property_readonly(
+          "pooling", [](const EmbeddingTables& t) { return to_string(t.pooling); },
+          "How the rows that a bag names are combined: \"sum\" or \"mean\".")
       .def(py::self == py::self)
       .def("__hash__", [](const EmbeddingTables& t) { return py::hash(words_of_tables(t)); })
       .def(py::pickle(&words_of_tables, [](const py::tuple& words) {
@@ -97,8 +99,8 @@ void bind_experts(py::module_& module) {
       "The experts of a grouped matmul. Every rank holds a part of each expert, and each row chooses top_k of\n"
       "them.")
       .def(py::init(&make_experts), "count"_a, "top_k"_a)
-      .def_readonly("count", &ChosenExperts::count)
-      .def_readonly("top_k", &ChosenExperts::top_k)
+      .def_readonly("count", &ChosenExperts::count, "How many experts there are.")
+      .def_readonly("top_k", &ChosenExperts::top_k, "How many experts each row chooses.")
       .def(py::self == py::self)
       .def("__hash__", [](const ChosenExperts& e) { return py::hash(words_of_experts(e)); })
       .def(py::pickle(&words_of_experts, [](const py::tuple& words) {
@@ -108,15 +110,22 @@ void bind_experts(py::module_& module) {
 
 /// Adds the properties that follow from the operator's kind.
 void add_traits(py::class_<OpSpec>& type) {
-  type.def_property_readonly("product_dtype", [](const OpSpec& op) { return to_string(planner::product_type(op)); })
-      .def_property_readonly("cut_axis", [](const OpSpec& op) { return to_string(planner::cut_axis(op)); })
-      .def_property_readonly("cut_axis_length",
-                             [](const OpSpec& op) { return planner::traits_of(op.kind).cut_axis_length(op); })
+  type.def_property_readonly(
+          "product_dtype", [](const OpSpec& op) { return to_string(planner::product_type(op)); },
+          "Element type of the product, C, bias and residual: dtype, or \"bf16\" if dtype is \"i8\" or \"f8e4m3\".")
+      .def_property_readonly(
+          "cut_axis", [](const OpSpec& op) { return to_string(planner::cut_axis(op)); },
+          "What blocks are cut from: the \"rows\" or the \"columns\" of the product.")
+      .def_property_readonly(
+          "cut_axis_length", [](const OpSpec& op) { return planner::traits_of(op.kind).cut_axis_length(op); },
+          "Length of the axis that blocks are cut from: m, or m / ranks for kinds that scatter, gather or\n"
+          "exchange rows, or n where columns are cut. The lengths of the blocks sum to it.")
       .def_property_readonly(
           "first_lane", [](const OpSpec& op) { return to_string(planner::traits_of(op.kind).first_lane); },
           "The lane that a block passes first: compute or communication.")
-      .def_property_readonly("has_local_part",
-                             [](const OpSpec& op) { return planner::traits_of(op.kind).has_local_part; })
+      .def_property_readonly(
+          "has_local_part", [](const OpSpec& op) { return planner::traits_of(op.kind).has_local_part; },
+          "Whether a rank multiplies its own rows without waiting for any exchange, as in all_gather_matmul.")
       .def_property_readonly(
           "bytes_per_unit", [](const OpSpec& op) { return planner::traits_of(op.kind).message_bytes_per_unit(op); },
           "Bytes that one row or column of the cut axis has in the collective's full array.");
@@ -134,17 +143,30 @@ void bind_op(py::module_& module) {
            }),
            "kind"_a, py::kw_only(), "m"_a, "n"_a, "k"_a, "dtype"_a = "f32", "ranks"_a = 2, "epilogue"_a = "none",
            "tables"_a = py::none(), "experts_per_rank"_a = 1, "experts"_a = py::none())
-      .def_property_readonly("kind", [](const OpSpec& op) { return to_string(op.kind); })
-      .def_readonly("m", &OpSpec::m)
-      .def_readonly("n", &OpSpec::n)
-      .def_readonly("k", &OpSpec::k)
-      .def_property_readonly("dtype", [](const OpSpec& op) { return to_string(op.dtype); })
-      .def_readonly("ranks", &OpSpec::world_size)
-      .def_property_readonly("epilogue", [](const OpSpec& op) { return to_string(op.epilogue); })
-      .def_readonly("tables", &OpSpec::tables)
-      .def_readonly("experts_per_rank", &OpSpec::experts_per_rank)
-      .def_readonly("experts", &OpSpec::experts)
-      .def("replace", &with_lengths, py::kw_only(), "m"_a = py::none(), "n"_a = py::none(), "k"_a = py::none())
+      .def_property_readonly(
+          "kind", [](const OpSpec& op) { return to_string(op.kind); },
+          "The operator kind, e.g. \"matmul_all_reduce\". docs/operators.md describes the kinds.")
+      .def_readonly("m", &OpSpec::m,
+                    "Rows of the product of one rank's matmul. embedding_all_to_all: samples of the whole batch.\n"
+                    "Grouped matmuls: tokens, each of which is in top_k products.")
+      .def_readonly("n", &OpSpec::n,
+                    "Columns of the product. embedding_all_to_all: pooled features of all tables of one rank.")
+      .def_readonly("k", &OpSpec::k,
+                    "Inner length of one rank's matmul. embedding_all_to_all: how many rows a bag names on average.")
+      .def_property_readonly(
+          "dtype", [](const OpSpec& op) { return to_string(op.dtype); },
+          "Element type of A and B: \"f32\", \"f16\", \"bf16\", \"i8\" or \"f8e4m3\".")
+      .def_readonly("ranks", &OpSpec::world_size, "How many ranks take part.")
+      .def_property_readonly(
+          "epilogue", [](const OpSpec& op) { return to_string(op.epilogue); },
+          "What is done to the product: \"none\", or its parts in the order of \"bias+residual+rms_norm\".")
+      .def_readonly("tables", &OpSpec::tables, "The tables of one rank of embedding_all_to_all; None for other kinds.")
+      .def_readonly("experts_per_rank", &OpSpec::experts_per_rank,
+                    "How many whole experts one rank holds. Above 1 only for all_to_all_matmul and matmul_all_to_all.")
+      .def_readonly("experts", &OpSpec::experts, "The experts of a grouped matmul; None for other kinds.")
+      .def("replace", &with_lengths, py::kw_only(), "m"_a = py::none(), "n"_a = py::none(), "k"_a = py::none(),
+           "Returns a copy with other lengths. A length that is None stays. Raises mc2.Error (invalid_spec) if\n"
+           "the copy is not legal.")
       .def(py::self == py::self)
       .def("__hash__", [](const OpSpec& op) { return std::hash<std::string>{}(op.text()); })
       .def(py::pickle(&words_of_op, &op_of))
@@ -159,10 +181,16 @@ void bind_fingerprint(py::module_& module) {
       "Device, link and versions of a machine. Measurements are comparable if their fingerprints are equal.");
   type.def(py::init([](std::map<std::string, std::string> fields) { return Fingerprint{std::move(fields)}; }),
            "fields"_a)
-      .def_readonly("fields", &Fingerprint::fields)
-      .def_property_readonly("digest", [](const Fingerprint& f) { return store::digest(f.canonical_text()); })
-      .def_property_readonly("is_emulated", &Fingerprint::is_emulated)
-      .def("differences", &Fingerprint::differences, "other"_a)
+      .def_readonly("fields", &Fingerprint::fields,
+                    "The fields by name, e.g. \"backend\" and \"cpu_model\". This is a copy.")
+      .def_property_readonly(
+          "digest", [](const Fingerprint& f) { return store::digest(f.canonical_text()); },
+          "SHA-256 of the fields, as 64 hexadecimal digits. Equal fingerprints have equal digests.")
+      .def_property_readonly("is_emulated", &Fingerprint::is_emulated,
+                             "Whether any part of the machine was emulated or virtual.")
+      .def("differences", &Fingerprint::differences, "other"_a,
+           "One text for each field in which the two differ, e.g. \"link: here 'shm', there 'nothing'\". Empty\n"
+           "if they are equal.")
       .def("__hash__", [](const Fingerprint& f) { return std::hash<std::string>{}(f.canonical_text()); })
       .def("__str__", &Fingerprint::label)
       .def("__repr__", [](const Fingerprint& f) { return "<mc2.Fingerprint " + f.label() + ">"; });
@@ -172,8 +200,9 @@ void bind_fingerprint(py::module_& module) {
 void bind_variant(py::module_& module) {
   py::class_<Variant>(module, "Variant", "How a block is executed, e.g. nccl(ctas=8,sm_count=116).")
       .def(py::init([](const std::string& text) { return planner::parse_variant(text); }), "text"_a)
-      .def_readonly("name", &Variant::name)
-      .def_readonly("fields", &Variant::fields)
+      .def_readonly("name", &Variant::name, "The name without settings, e.g. \"nccl\".")
+      .def_readonly("fields", &Variant::fields,
+                    "The settings by name, e.g. {\"ctas\": \"8\", \"sm_count\": \"116\"}. This is a copy.")
       .def(py::self == py::self)
       .def("__hash__", [](const Variant& v) { return std::hash<std::string>{}(v.text()); })
       .def(py::pickle([](const Variant& v) { return v.text(); },

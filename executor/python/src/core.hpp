@@ -26,10 +26,18 @@ void bind_finder(py::module_& module); ///< where a plan comes from
 template <typename Value>
 void add_document(py::class_<Value>& type, Result<Value> (*decode)(std::string_view)) {
   using namespace py::literals;
-  type.def("to_json", [](const Value& value) { return store::encode(value); })
-      .def("to_dict", [](const Value& value) { return to_dict(store::encode(value)); })
+  type.def(
+          "to_json", [](const Value& value) { return store::encode(value); },
+          "The document as JSON text: sorted keys, no white space, so that equal values have equal texts. The\n"
+          "JSON Schemas in schemas/ describe it.")
+      .def(
+          "to_dict", [](const Value& value) { return to_dict(store::encode(value)); },
+          "The document of to_json() as Python's dicts and lists.")
       .def_static(
-          "from_json", [decode](const std::string& json) { return unwrap(decode(json)); }, "json"_a)
+          "from_json", [decode](const std::string& json) { return unwrap(decode(json)); }, "json"_a,
+          "Reads a document as to_json() writes it. Raises mc2.Error: malformed for text that is no such\n"
+          "document, newer_version for one that a newer mc2 wrote, unknown_name or invalid_spec for a value\n"
+          "that is not legal.")
       .def(py::pickle([](const Value& value) { return store::encode(value); },
                       [decode](const std::string& json) { return unwrap(decode(json)); }))
       .def(py::self == py::self);

@@ -74,15 +74,21 @@ void bind_sample(py::module_& module) {
            }),
            "component"_a, "block_rows"_a, "time_us"_a, py::kw_only(), "context"_a = "alone", "variant"_a = "direct",
            "message_bytes"_a = 0, "block_count"_a = 1, "round"_a = 0)
-      .def_property_readonly("component", [](const Sample& s) { return to_string(s.component); })
-      .def_property_readonly("context", [](const Sample& s) { return to_string(s.context); })
-      .def_readonly("variant", &Sample::variant)
-      .def_readonly("block_rows", &Sample::block_rows)
-      .def_readonly("block_count", &Sample::block_count)
-      .def_readonly("message_bytes", &Sample::message_bytes)
-      .def_property_readonly("time_us", &Sample::time_us)
-      .def_readonly("round", &Sample::round)
-      .def_readonly("is_outlier", &Sample::is_outlier)
+      .def_property_readonly(
+          "component", [](const Sample& s) { return to_string(s.component); },
+          "What was timed: \"matmul\" or \"collective\".")
+      .def_property_readonly(
+          "context", [](const Sample& s) { return to_string(s.context); },
+          "What the other lane did meanwhile: \"alone\" if nothing, \"co_run\" if it was busy.")
+      .def_readonly("variant", &Sample::variant, "The variant that was timed, as text, e.g. \"direct\".")
+      .def_readonly("block_rows", &Sample::block_rows, "Length of one block, in rows or columns of the cut axis.")
+      .def_readonly("block_count", &Sample::block_count, "How many blocks the iteration ran back to back.")
+      .def_readonly("message_bytes", &Sample::message_bytes,
+                    "Bytes of one block in the collective's full array; 0 for a matmul.")
+      .def_property_readonly("time_us", &Sample::time_us, "Time of one block on the slowest rank, in us.")
+      .def_readonly("round", &Sample::round,
+                    "Number of the round. Samples of one round were taken within moments of each other.")
+      .def_readonly("is_outlier", &Sample::is_outlier, "Whether fits leave the sample out.")
       .def(py::self == py::self);
 }
 
@@ -95,9 +101,9 @@ void bind_profile(py::module_& module) {
             return profile;
           }),
           "op"_a, "fingerprint"_a, "samples"_a)
-      .def_readonly("op", &Profile::op)
-      .def_readonly("fingerprint", &Profile::fingerprint)
-      .def_readonly("samples", &Profile::samples)
+      .def_readonly("op", &Profile::op, "The operator. Its m is the uncut size.")
+      .def_readonly("fingerprint", &Profile::fingerprint, "The machine that the samples were taken on.")
+      .def_readonly("samples", &Profile::samples, "All samples, outliers included. This is a copy.")
       .def("_repr_html_", &table_of)
       .def("__repr__", [](const Profile& p) {
         return "<mc2.Profile " + p.op.text() + ", " + std::to_string(p.samples.size()) + " samples>";
@@ -113,27 +119,46 @@ void bind_costs(py::module_& module) {
       .def(
           "time_us", [](const LaneCost& cost, double x) { return cost.curve.time_us(x); }, "x"_a,
           "The curve's time in us of a block of x rows, columns or bytes that runs alone, without fixed_us.")
-      .def_property_readonly("family", [](const LaneCost& cost) { return cost.curve.family(); })
-      .def_property_readonly("formula", [](const LaneCost& cost) { return cost.curve.formula_text(); })
       .def_property_readonly(
-          "valid_range", [](const LaneCost& cost) { return std::pair(cost.curve.valid_min_x, cost.curve.valid_max_x); })
-      .def_property_readonly("relative_interval", [](const LaneCost& cost) { return cost.curve.relative_interval; })
-      .def_readonly("fixed_us", &LaneCost::fixed_us)
-      .def_readonly("slowdown", &LaneCost::slowdown);
-  py::class_<VariantCost>(module, "VariantCost")
-      .def_readonly("variant", &VariantCost::variant)
-      .def_readonly("compute", &VariantCost::compute)
-      .def_readonly("communication", &VariantCost::communication)
-      .def_readonly("run_us", &VariantCost::run_us);
+          "family", [](const LaneCost& cost) { return cost.curve.family(); },
+          "The family of the curve, e.g. \"affine\" (docs/cost_model.md).")
+      .def_property_readonly(
+          "formula", [](const LaneCost& cost) { return cost.curve.formula_text(); },
+          "The curve with its numbers, e.g. \"12.4 us + 0.0231 us/row\".")
+      .def_property_readonly(
+          "valid_range", [](const LaneCost& cost) { return std::pair(cost.curve.valid_min_x, cost.curve.valid_max_x); },
+          "The smallest and the largest size that was measured, in rows, columns or bytes: a pair. Times\n"
+          "outside are extrapolated.")
+      .def_property_readonly(
+          "relative_interval", [](const LaneCost& cost) { return cost.curve.relative_interval; },
+          "Half-width of the 90 % interval of a time, relative to the time: 0.1 means 10 % up and down.")
+      .def_readonly("fixed_us", &LaneCost::fixed_us, "Time that is added to every block of a cut, in us.")
+      .def_readonly("slowdown", &LaneCost::slowdown,
+                    "From 1 on, a factor on a block's time while the other lane is busy. Below 1, a factor on the\n"
+                    "curve's time of every block of a cut.");
+  py::class_<VariantCost>(module, "VariantCost", "What a block costs on both lanes with one variant.")
+      .def_readonly("variant", &VariantCost::variant, "The variant.")
+      .def_readonly("compute", &VariantCost::compute,
+                    "The cost of the compute lane, over rows or columns. Kinds with a local part: without the rank's\n"
+                    "own rows.")
+      .def_readonly("communication", &VariantCost::communication,
+                    "The cost of the communication lane, over bytes of the collective's full array.")
+      .def_readonly("run_us", &VariantCost::run_us,
+                    "Time that a run whose lanes overlap takes besides its blocks, in us. 0 for most variants.");
 }
 
 void bind_model(py::module_& module) {
   py::class_<CostModel> type(module, "CostModel", "What the planner knows of one operator on one machine.");
-  type.def_readonly("op", &CostModel::op)
-      .def_readonly("fingerprint", &CostModel::fingerprint)
-      .def_readonly("variants", &CostModel::variants)
-      .def_readonly("source", &CostModel::source)
-      .def_property_readonly("digest", [](const CostModel& m) { return store::digest(store::encode(m)); })
+  type.def_readonly("op", &CostModel::op,
+                    "The operator that was profiled, with its uncut size. answers_for() says which others the curves\n"
+                    "hold for.")
+      .def_readonly("fingerprint", &CostModel::fingerprint, "The machine.")
+      .def_readonly("variants", &CostModel::variants, "The cost of each variant.")
+      .def_readonly("source", &CostModel::source,
+                    "Where the model came from, as text: a profile on this machine, or a citation.")
+      .def_property_readonly(
+          "digest", [](const CostModel& m) { return store::digest(store::encode(m)); },
+          "SHA-256 of to_json(), as 64 hexadecimal digits.")
       .def(
           "answers_for",
           [](const CostModel& m, const planner::OpSpec& op) { return planner::has_same_block_costs(m.op, op); }, "op"_a,

@@ -88,26 +88,36 @@ void bind_timeline(py::module_& module) {
   py::class_<Timeline>(module, "Timeline",
                        "When each block runs on the first and on the second lane: (start, end) in us.")
       .def(py::init(&make_timeline), "first"_a, "second"_a)
-      .def_property_readonly("first", [](const Timeline& t) { return to_pairs(t.first); })
-      .def_property_readonly("second", [](const Timeline& t) { return to_pairs(t.second); })
-      .def_readonly("makespan_us", &Timeline::makespan_us)
-      .def_readonly("overlap_us", &Timeline::overlap_us)
+      .def_property_readonly(
+          "first", [](const Timeline& t) { return to_pairs(t.first); },
+          "(start, end) in us of each block on the lane that blocks pass first, in order.")
+      .def_property_readonly(
+          "second", [](const Timeline& t) { return to_pairs(t.second); },
+          "(start, end) in us of each block on the other lane.")
+      .def_readonly("makespan_us", &Timeline::makespan_us,
+                    "End of the last block, in us. In predictions also what a run takes besides its blocks.")
+      .def_readonly("overlap_us", &Timeline::overlap_us, "How long both lanes are busy at once, in us.")
       .def("_repr_html_", &timeline_table)
       .def(py::self == py::self);
   py::class_<planner::Estimate>(module, "Estimate", "A time with its 90 % interval and where it came from.")
-      .def_readonly("us", &planner::Estimate::us)
-      .def_readonly("low_us", &planner::Estimate::low_us)
-      .def_readonly("high_us", &planner::Estimate::high_us)
-      .def_property_readonly("provenance", [](const planner::Estimate& e) { return to_string(e.provenance); })
-      .def_readonly("reason", &planner::Estimate::reason);
+      .def_readonly("us", &planner::Estimate::us, "The time, in us.")
+      .def_readonly("low_us", &planner::Estimate::low_us, "Lower end of the 90 % interval, in us.")
+      .def_readonly("high_us", &planner::Estimate::high_us, "Upper end of the 90 % interval, in us.")
+      .def_property_readonly(
+          "provenance", [](const planner::Estimate& e) { return to_string(e.provenance); },
+          "Where the time came from: \"measured\", \"interpolated\", \"extrapolated\" or \"analytic\", from the\n"
+          "strongest to the weakest.")
+      .def_readonly("reason", &planner::Estimate::reason, "Why it has this provenance.");
 }
 
 void bind_runner_up(py::module_& module) {
   py::class_<planner::RunnerUp>(module, "RunnerUp", "A cut that was not chosen, and why.")
-      .def_property_readonly("blocks", [](const planner::RunnerUp& r) { return r.cut.block_rows; })
-      .def_readonly("variant", &planner::RunnerUp::variant)
-      .def_readonly("makespan_us", &planner::RunnerUp::makespan_us)
-      .def_readonly("reason", &planner::RunnerUp::reason);
+      .def_property_readonly(
+          "blocks", [](const planner::RunnerUp& r) { return r.cut.block_rows; },
+          "Lengths of the blocks in rows or columns of the cut axis, in the order in which they run.")
+      .def_readonly("variant", &planner::RunnerUp::variant, "The variant that would run the blocks.")
+      .def_readonly("makespan_us", &planner::RunnerUp::makespan_us, "Predicted time of a run, in us.")
+      .def_readonly("reason", &planner::RunnerUp::reason, "Why the cut was not chosen, with numbers.");
 }
 
 void bind_validation(py::module_& module) {
@@ -122,27 +132,35 @@ void bind_validation(py::module_& module) {
              return measured;
            }),
            "fused_us"_a, "serial_us"_a, "benefit"_a, "pair_count"_a)
-      .def_readonly("fused_us", &planner::Validation::fused_us)
-      .def_readonly("serial_us", &planner::Validation::serial_us)
-      .def_readonly("benefit", &planner::Validation::benefit)
-      .def_readonly("benefit_low", &planner::Validation::benefit_low)
-      .def_readonly("benefit_high", &planner::Validation::benefit_high)
-      .def_readonly("pair_count", &planner::Validation::pair_count)
+      .def_readonly("fused_us", &planner::Validation::fused_us, "Median time of the plan, in us.")
+      .def_readonly("serial_us", &planner::Validation::serial_us,
+                    "Median time of the uncut operator, one part after the other, in us.")
+      .def_readonly("benefit", &planner::Validation::benefit,
+                    "The part of the serial time that the plan saved: 0.2 means 20 % less time.")
+      .def_readonly("benefit_low", &planner::Validation::benefit_low, "Lower end of the benefit's 95 % interval.")
+      .def_readonly("benefit_high", &planner::Validation::benefit_high, "Upper end of the benefit's 95 % interval.")
+      .def_readonly("pair_count", &planner::Validation::pair_count,
+                    "How many pairs of a fused and a serial run were timed.")
       .def_property_readonly(
           "fused_interval_us",
           [](const planner::Validation& v) {
             return v.spread ? std::optional(std::pair(v.spread->fused_low_us, v.spread->fused_high_us)) : std::nullopt;
-          })
-      .def_property_readonly("serial_interval_us",
-                             [](const planner::Validation& v) {
-                               return v.spread
-                                          ? std::optional(std::pair(v.spread->serial_low_us, v.spread->serial_high_us))
-                                          : std::nullopt;
-                             })
+          },
+          "95 % interval of fused_us: (low, high) in us, or None if it is not known.")
+      .def_property_readonly(
+          "serial_interval_us",
+          [](const planner::Validation& v) {
+            return v.spread ? std::optional(std::pair(v.spread->serial_low_us, v.spread->serial_high_us))
+                            : std::nullopt;
+          },
+          "95 % interval of serial_us: (low, high) in us, or None if it is not known.")
       .def_property_readonly(
           "speed_range",
-          [](const planner::Validation& v) { return v.spread ? std::optional(v.spread->speed_range) : std::nullopt; })
-      .def_readonly("measured_at", &planner::Validation::measured_at);
+          [](const planner::Validation& v) { return v.spread ? std::optional(v.spread->speed_range) : std::nullopt; },
+          "How unsteady the machine was: the 0.9 quantile of the serial runs' times over their 0.1 quantile.\n"
+          "None if it is not known.")
+      .def_readonly("measured_at", &planner::Validation::measured_at,
+                    "When the plan was measured, ISO 8601 in UTC. Empty if it is not known.");
 }
 
 /// The plan with another reason. Throws Failure for a text that a document cannot hold.
@@ -164,53 +182,98 @@ Plan validated(Plan plan, const planner::Validation& validation, std::string rea
 }
 
 void add_decision(py::class_<Plan>& type) {
-  type.def_readonly("op", &Plan::op)
-      .def_readonly("fingerprint", &Plan::fingerprint)
-      .def_readonly("strategy", &Plan::strategy)
-      .def_readonly("variant", &Plan::variant)
-      .def_property_readonly("blocks", [](const Plan& p) { return p.cut.block_rows; })
-      .def_property_readonly("cut", [](const Plan& p) { return p.cut.text(); })
-      .def_property_readonly("is_cut", &Plan::is_cut)
-      .def_property_readonly("schedule", [](const Plan& p) { return to_string(p.schedule); })
-      .def_property_readonly("is_local_first", [](const Plan& p) { return p.schedule == Schedule::LocalFirst; })
-      .def_property_readonly("is_serial", [](const Plan& p) { return p.schedule == Schedule::Serial; })
-      .def_readonly("counts", &Plan::counts)
-      .def_readonly("makespan", &Plan::makespan)
-      .def_property_readonly("makespan_us", [](const Plan& p) { return p.makespan.us; })
-      .def_readonly("serial_us", &Plan::serial_us)
-      .def_readonly("compute_us", &Plan::compute_us)
-      .def_readonly("communication_us", &Plan::communication_us)
-      .def_readonly("ideal_us", &Plan::ideal_us)
-      .def_property_readonly("bound", [](const Plan& p) { return to_string(p.bound); })
-      .def_property_readonly("benefit", &Plan::benefit)
-      .def_property_readonly("benefit_interval", [](const Plan& p) { return pair_of(p.benefit_interval); })
-      .def_readonly("block_overhead_us", &Plan::block_overhead_us)
-      .def_property_readonly("overlap_efficiency", &Plan::overlap_efficiency)
-      .def_readonly("timeline", &Plan::timeline)
-      .def_readonly("runners_up", &Plan::runners_up)
-      .def_readonly("validation", &Plan::validation)
-      .def_readonly("reason", &Plan::reason);
+  type.def_readonly("op", &Plan::op, "The operator.")
+      .def_readonly("fingerprint", &Plan::fingerprint, "The machine that the plan is for.")
+      .def_readonly(
+          "strategy", &Plan::strategy,
+          "How the cut was found. \"search\", \"free\", \"formula\" and \"wave_groups\": strategies of the planner.\n"
+          "\"given\": the caller named the blocks. \"raced\": the fastest of a few cuts that were run without a\n"
+          "model. \"refined\": the fastest of the cuts that were run elsewhere.")
+      .def_readonly("variant", &Plan::variant, "The variant that runs the blocks.")
+      .def_property_readonly(
+          "blocks", [](const Plan& p) { return p.cut.block_rows; },
+          "Lengths of the blocks in rows or columns of the cut axis, in the order in which they run.")
+      .def_property_readonly(
+          "cut", [](const Plan& p) { return p.cut.text(); },
+          "The blocks as text, e.g. \"uncut\", \"8 x 128\" or \"512 + 4 x 896\".")
+      .def_property_readonly("is_cut", &Plan::is_cut, "Whether there is more than one block.")
+      .def_property_readonly(
+          "schedule", [](const Plan& p) { return to_string(p.schedule); },
+          "How the blocks pass the two lanes. \"serial\": uncut, one lane after the other. \"pipelined\": a block\n"
+          "is on the second lane while the next blocks, or its own next slices, are on the first.\n"
+          "\"local_first\": pipelined, and a rank's own rows are multiplied first.")
+      .def_property_readonly(
+          "is_local_first", [](const Plan& p) { return p.schedule == Schedule::LocalFirst; },
+          "Whether schedule is \"local_first\".")
+      .def_property_readonly(
+          "is_serial", [](const Plan& p) { return p.schedule == Schedule::Serial; }, "Whether schedule is \"serial\".")
+      .def_readonly(
+          "counts", &Plan::counts,
+          "The rows from each rank to each rank that the plan was made for, in one list: from 0 to 0, from 0\n"
+          "to 1 and so on. Empty: equally many.")
+      .def_readonly("makespan", &Plan::makespan, "The predicted time of a run. Its us is 0 if nothing was predicted.")
+      .def_property_readonly(
+          "makespan_us", [](const Plan& p) { return p.makespan.us; },
+          "The predicted time of a run, in us: makespan.us.")
+      .def_readonly("serial_us", &Plan::serial_us,
+                    "Predicted time of the uncut matmul and the uncut collective one after the other, in us.")
+      .def_readonly("compute_us", &Plan::compute_us,
+                    "Predicted time of the uncut matmul, a rank's own rows included, in us.")
+      .def_readonly("communication_us", &Plan::communication_us, "Predicted time of the uncut collective, in us.")
+      .def_readonly("ideal_us", &Plan::ideal_us,
+                    "The larger of compute_us and communication_us, in us. Only a variant that makes this part faster\n"
+                    "can take less time.")
+      .def_property_readonly(
+          "bound", [](const Plan& p) { return to_string(p.bound); },
+          "The lane that limits the operator: \"compute\" or \"communication\".")
+      .def_property_readonly(
+          "benefit", &Plan::benefit,
+          "The part of serial_us that the plan is predicted to save: 0.2 means 20 % less time. 0 if nothing\n"
+          "was predicted.")
+      .def_property_readonly(
+          "benefit_interval", [](const Plan& p) { return pair_of(p.benefit_interval); },
+          "90 % interval of benefit: (low, high), or None if it was not predicted.")
+      .def_readonly("block_overhead_us", &Plan::block_overhead_us,
+                    "Time of every block on each lane that the question assumed, in us. None: it assumed none.")
+      .def_property_readonly("overlap_efficiency", &Plan::overlap_efficiency,
+                             "What the plan is predicted to save, as a part of what perfect overlap would save:\n"
+                             "(serial_us - makespan_us) / (serial_us - ideal_us). 0 if nothing can be gained.")
+      .def_readonly("timeline", &Plan::timeline,
+                    "When each block is predicted to run. Without blocks if nothing was predicted. With schedule\n"
+                    "\"local_first\", entry 0 is the matmul of a rank's own rows.")
+      .def_readonly("runners_up", &Plan::runners_up, "Cuts that were not chosen, the best first.")
+      .def_readonly("validation", &Plan::validation,
+                    "What was measured when the plan was run on the machine; None if it was not.")
+      .def_readonly("reason", &Plan::reason, "Why this cut was chosen, in one or two sentences.");
 }
 
 /// Adds the methods that return a changed copy of a plan.
 void add_changes(py::class_<Plan>& type) {
   type.def(
           "with_variant", [](Plan p, planner::Variant variant) { return p.variant = std::move(variant), p; },
-          "variant"_a)
+          "variant"_a, "Returns a copy with another variant. The times stay as they are, and nothing is checked.")
       .def(
           "with_fingerprint",
-          [](Plan p, planner::Fingerprint machine) { return p.fingerprint = std::move(machine), p; }, "fingerprint"_a)
-      .def("because", &because, "reason"_a)
+          [](Plan p, planner::Fingerprint machine) { return p.fingerprint = std::move(machine), p; }, "fingerprint"_a,
+          "Returns a copy for another machine. The times stay as they are, and nothing is checked.")
+      .def("because", &because, "reason"_a,
+           "Returns a copy with another reason. Raises mc2.Error (invalid_spec) for a text with control\n"
+           "characters.")
       .def("with_validation", &validated, "validation"_a, "reason"_a, "strategy"_a = "search",
            "A copy of the plan with the result of a race, the reason for the choice, and the strategy that\n"
            "proposed the cut.");
 }
 
 void add_forms(py::class_<Plan>& type) {
-  type.def_property_readonly("digest", [](const Plan& p) { return store::digest(store::encode(p)); })
+  type.def_property_readonly(
+          "digest", [](const Plan& p) { return store::digest(store::encode(p)); },
+          "SHA-256 of to_json(), as 64 hexadecimal digits.")
       .def("page", &page_of, "width"_a = kPageWidth,
            "The plan as text, as `mc2 plan` prints it. width: from 40 to 400 columns.")
-      .def("svg", &svg_of, "measured"_a = py::none())
+      .def("svg", &svg_of, "measured"_a = py::none(),
+           "The predicted timeline as an SVG document. measured: the timeline of a run, drawn beside it, e.g.\n"
+           "that of mc2.timeline_of(). Raises mc2.Error (invalid_spec) if there is neither a predicted nor a\n"
+           "measured timeline, or if the measured one has another number of blocks.")
       .def("_repr_html_", &html_of)
       .def("__repr__", [](const Plan& p) { return "<mc2.Plan " + p.op.text() + ": " + p.cut.text() + ">"; });
 }

@@ -40,27 +40,42 @@ void bind_range(py::module_& module) {
       module, "CutRule",
       "How a cut axis of any length is cut: into blocks of block_length, and one block, the first or the\n"
       "last, that takes the rest and has at least min_odd_length. block_length 0: uncut.")
-      .def_readonly("variant", &CutRule::variant)
-      .def_property_readonly("schedule", [](const CutRule& rule) { return to_string(rule.schedule); })
-      .def_readonly("block_length", &CutRule::long_rows)
-      .def_readonly("min_odd_length", &CutRule::min_odd_rows)
-      .def_readonly("is_odd_first", &CutRule::is_odd_first)
-      .def("blocks", &blocks_of, "axis_length"_a)
+      .def_readonly("variant", &CutRule::variant, "The variant that runs the blocks.")
+      .def_property_readonly(
+          "schedule", [](const CutRule& rule) { return to_string(rule.schedule); },
+          "How the blocks pass the two lanes, as Plan.schedule.")
+      .def_readonly("block_length", &CutRule::long_rows,
+                    "Length of every block but the one that takes the rest, in rows or columns. 0: uncut.")
+      .def_readonly("min_odd_length", &CutRule::min_odd_rows,
+                    "Least length of the block that takes the rest, in rows or columns. 0 if uncut.")
+      .def_readonly("is_odd_first", &CutRule::is_odd_first, "Whether the block that takes the rest is the first one.")
+      .def("blocks", &blocks_of, "axis_length"_a,
+           "Lengths of the blocks of an axis, in the order in which they run. One block if the rule is uncut\n"
+           "or the axis is too short for two. Raises mc2.Error (invalid_spec) for a length below 1 or above\n"
+           "10^9.")
       .def("__repr__", [](const CutRule& rule) { return "<mc2.CutRule " + rule.text() + ">"; });
   py::class_<PlanRange>(module, "PlanRange", "One rule for every m from first_m to last_m.")
-      .def_readonly("first_m", &PlanRange::first_m)
-      .def_readonly("last_m", &PlanRange::last_m)
-      .def_readonly("rule", &PlanRange::rule)
-      .def_readonly("least_benefit", &PlanRange::least_benefit)
-      .def_readonly("most_benefit", &PlanRange::most_benefit)
-      .def_property_readonly("benefit_interval", [](const PlanRange& range) { return pair_of(range.benefit_interval); })
-      .def_property_readonly("provenance", [](const PlanRange& range) { return to_string(range.provenance); })
-      .def_readonly("loss", &PlanRange::loss);
+      .def_readonly("first_m", &PlanRange::first_m, "The first m.")
+      .def_readonly("last_m", &PlanRange::last_m, "The last m.")
+      .def_readonly("rule", &PlanRange::rule, "How every m of the range is cut.")
+      .def_readonly("least_benefit", &PlanRange::least_benefit,
+                    "The smallest predicted benefit of any m; benefits are parts of the serial time, as Plan.benefit.")
+      .def_readonly("most_benefit", &PlanRange::most_benefit, "The largest predicted benefit of any m.")
+      .def_property_readonly(
+          "benefit_interval", [](const PlanRange& range) { return pair_of(range.benefit_interval); },
+          "From the lowest to the highest end of the benefit's 90 % interval at any m: (low, high). None if\n"
+          "it was not predicted.")
+      .def_property_readonly(
+          "provenance", [](const PlanRange& range) { return to_string(range.provenance); },
+          "The weakest provenance of the predictions of all m, as Estimate.provenance.")
+      .def_readonly("loss", &PlanRange::loss,
+                    "How much longer the rule's cut is predicted to take than an m's own best cut, relative: the\n"
+                    "largest of all m.");
   py::class_<PlanGap>(module, "PlanGap",
                       "The values of m from first_m to last_m, for which there is no plan, and the reason.")
-      .def_readonly("first_m", &PlanGap::first_m)
-      .def_readonly("last_m", &PlanGap::last_m)
-      .def_readonly("reason", &PlanGap::reason);
+      .def_readonly("first_m", &PlanGap::first_m, "The first m.")
+      .def_readonly("last_m", &PlanGap::last_m, "The last m.")
+      .def_readonly("reason", &PlanGap::reason, "Why there is no plan.");
 }
 
 } // namespace
@@ -68,13 +83,14 @@ void bind_range(py::module_& module) {
 void bind_ranges(py::module_& module) {
   bind_range(module);
   py::class_<PlanRanges> type(module, "PlanRanges", "How one operator is cut on one machine, as a function of m.");
-  type.def_readonly("op", &PlanRanges::op)
-      .def_readonly("fingerprint", &PlanRanges::fingerprint)
-      .def_readonly("first_m", &PlanRanges::first_m)
-      .def_readonly("ranges", &PlanRanges::ranges)
-      .def_readonly("gaps", &PlanRanges::gaps)
-      .def_readonly("planned_count", &PlanRanges::planned_count)
-      .def_property_readonly("loss", &PlanRanges::loss)
+  type.def_readonly("op", &PlanRanges::op, "The operator. Its m is the last one that was asked for.")
+      .def_readonly("fingerprint", &PlanRanges::fingerprint, "The machine.")
+      .def_readonly("first_m", &PlanRanges::first_m, "The first m that was asked for.")
+      .def_readonly("ranges", &PlanRanges::ranges, "The ranges, by ascending m.")
+      .def_readonly("gaps", &PlanRanges::gaps, "The m without a plan, ascending.")
+      .def_readonly("planned_count", &PlanRanges::planned_count,
+                    "How many m were also planned alone, to compare with: all m of the ranges.")
+      .def_property_readonly("loss", &PlanRanges::loss, "The largest loss of any range.")
       .def("find", &find, "m"_a,
            "The range that holds m; None if m is in a gap, outside of all ranges, or illegal for the operator.")
       .def(
