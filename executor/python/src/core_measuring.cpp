@@ -63,9 +63,11 @@ profiler::FitSummary fit(const planner::Profile& profile, double quantile, doubl
 }
 
 void bind_fit(py::module_& module) {
-  py::class_<profiler::FitSummary>(module, "FitSummary")
-      .def_readonly("model", &profiler::FitSummary::model)
-      .def_readonly("notes", &profiler::FitSummary::notes)
+  py::class_<profiler::FitSummary>(module, "FitSummary", "A fitted cost model, with notes on the fit.")
+      .def_readonly("model", &profiler::FitSummary::model, "The cost model.")
+      .def_readonly("notes", &profiler::FitSummary::notes,
+                    "Notes for people: outliers that were left out, sizes with few samples, factors and how they were\n"
+                    "found.")
       .def("_repr_html_",
            [](const profiler::FitSummary& fitted) { return py::cast(fitted.model).attr("_repr_html_")(); });
   module.def("fit", &fit, "profile"_a, py::kw_only(), "quantile"_a = 0.25, "robust_scale"_a = 0.05, NoGil(),
@@ -81,11 +83,14 @@ void bind_fit(py::module_& module) {
            }),
            "variant"_a, "blocks"_a, "fused_us"_a, "compute_us"_a, "communication_us"_a, py::kw_only(),
            "compute_blocks_us"_a = 0.0, "communication_blocks_us"_a = 0.0);
-  py::class_<profiler::Recalibration>(module, "Recalibration")
-      .def_readonly("model", &profiler::Recalibration::model)
-      .def_readonly("error_before", &profiler::Recalibration::error_before)
-      .def_readonly("error_after", &profiler::Recalibration::error_after)
-      .def_readonly("text", &profiler::Recalibration::text);
+  py::class_<profiler::Recalibration>(
+      module, "Recalibration", "A cost model that was adjusted to measured cuts, with its errors before and after.")
+      .def_readonly("model", &profiler::Recalibration::model, "The adjusted model.")
+      .def_readonly("error_before", &profiler::Recalibration::error_before,
+                    "Root mean square of the relative errors of the predicted times, before the adjustment.")
+      .def_readonly("error_after", &profiler::Recalibration::error_after,
+                    "Root mean square of the relative errors of the predicted times, after the adjustment.")
+      .def_readonly("text", &profiler::Recalibration::text, "What was adjusted, in one sentence.");
   module.def(
       "recalibrate",
       [](const planner::CostModel& model, const std::vector<Observation>& observations) {
@@ -128,16 +133,23 @@ void bind_account(py::module_& module) {
       module, "MeasuredAccount",
       "The parts of a measured cut's time as seen from one lane, in us. uncut_us, small_block_us,\n"
       "overhead_us, contention_us, waiting_us and unexplained_us sum to the measured time.")
-      .def_property_readonly("lane", [](const MeasuredAccount& account) { return to_string(account.lane); })
-      .def_readonly("uncut_us", &MeasuredAccount::uncut_us)
-      .def_readonly("small_block_us", &MeasuredAccount::small_block_us)
-      .def_readonly("overhead_us", &MeasuredAccount::overhead_us)
-      .def_readonly("contention_us", &MeasuredAccount::contention_us)
-      .def_readonly("waiting_us", &MeasuredAccount::waiting_us)
-      .def_readonly("unexplained_us", &MeasuredAccount::unexplained_us)
-      .def_readonly("blocks_us", &MeasuredAccount::blocks_us)
-      .def_readonly("is_timed", &MeasuredAccount::is_timed)
-      .def_property_readonly("expansion", &MeasuredAccount::expansion);
+      .def_property_readonly(
+          "lane", [](const MeasuredAccount& account) { return to_string(account.lane); },
+          "The lane: \"compute\" or \"communication\".")
+      .def_readonly("uncut_us", &MeasuredAccount::uncut_us, "Time of the lane's uncut part, in us.")
+      .def_readonly("small_block_us", &MeasuredAccount::small_block_us,
+                    "Additional time of the blocks over the uncut part, by the lane's curve, in us.")
+      .def_readonly("overhead_us", &MeasuredAccount::overhead_us, "Fixed costs of the blocks, in us.")
+      .def_readonly("contention_us", &MeasuredAccount::contention_us,
+                    "Additional time because the other lane is busy, in us.")
+      .def_readonly("waiting_us", &MeasuredAccount::waiting_us,
+                    "Time in which the lane waits for the other one, in us.")
+      .def_readonly("unexplained_us", &MeasuredAccount::unexplained_us,
+                    "The measured time minus all other parts, in us.")
+      .def_readonly("blocks_us", &MeasuredAccount::blocks_us,
+                    "Time of all blocks of the lane together, in us: as timed, or else by the model.")
+      .def_readonly("is_timed", &MeasuredAccount::is_timed, "Whether blocks_us was timed.")
+      .def_property_readonly("expansion", &MeasuredAccount::expansion, "blocks_us as a multiple of uncut_us.");
 }
 
 void bind_beliefs(py::module_& module) {
@@ -148,29 +160,42 @@ void bind_beliefs(py::module_& module) {
       "us is the estimated time of a cut, with a 90 % interval from low_us to high_us. profiled_us is the\n"
       "model's prediction before any cut was measured; measured_us is 0 for a cut that was not measured.\n"
       "is_believed is False if other measurements contradict measured_us, which is then ignored.")
-      .def_readonly("variant", &CutBelief::variant)
-      .def_property_readonly("blocks", [](const CutBelief& cut) { return cut.cut.block_rows; })
-      .def_readonly("us", &CutBelief::us)
-      .def_readonly("low_us", &CutBelief::low_us)
-      .def_readonly("high_us", &CutBelief::high_us)
-      .def_readonly("profiled_us", &CutBelief::profiled_us)
-      .def_readonly("measured_us", &CutBelief::measured_us)
-      .def_readonly("is_believed", &CutBelief::is_believed)
-      .def_readonly("expected_gain", &CutBelief::expected_gain);
+      .def_readonly("variant", &CutBelief::variant, "The variant that runs the blocks.")
+      .def_property_readonly(
+          "blocks", [](const CutBelief& cut) { return cut.cut.block_rows; },
+          "Lengths of the blocks in rows or columns of the cut axis, in the order in which they run.")
+      .def_readonly("us", &CutBelief::us, "The estimated time of a run, in us.")
+      .def_readonly("low_us", &CutBelief::low_us, "Lower end of the 90 % interval, in us.")
+      .def_readonly("high_us", &CutBelief::high_us, "Upper end of the 90 % interval, in us.")
+      .def_readonly("profiled_us", &CutBelief::profiled_us,
+                    "The model's prediction before any cut was measured, in us.")
+      .def_readonly("measured_us", &CutBelief::measured_us, "The measured time, in us; 0 if the cut was not measured.")
+      .def_readonly("is_believed", &CutBelief::is_believed,
+                    "Whether the measurement counts. False if other measurements contradict it.")
+      .def_readonly("expected_gain", &CutBelief::expected_gain,
+                    "By how much this cut is expected to be faster than the best one so far if it is run next,\n"
+                    "relative.");
   py::class_<LearnedFactor>(
       module, "LearnedFactor",
       "A factor that neither lane shows when it runs alone, before and after a refinement: (value, low, high)\n"
       "with a 90 % interval.")
-      .def_property_readonly("name", [](const LearnedFactor& factor) { return std::string(to_string(factor.what)); })
-      .def_property_readonly("before",
-                             [](const LearnedFactor& f) {
-                               return Sure{f.before, f.before_low, f.before_high};
-                             })
-      .def_property_readonly("after",
-                             [](const LearnedFactor& f) {
-                               return Sure{f.after, f.after_low, f.after_high};
-                             })
-      .def_readonly("is_determined", &LearnedFactor::is_determined);
+      .def_property_readonly(
+          "name", [](const LearnedFactor& factor) { return std::string(to_string(factor.what)); },
+          "\"compute_slowdown\", \"communication_slowdown\" or \"block_overhead_us\".")
+      .def_property_readonly(
+          "before",
+          [](const LearnedFactor& f) {
+            return Sure{f.before, f.before_low, f.before_high};
+          },
+          "(value, low, high) before the refinement.")
+      .def_property_readonly(
+          "after",
+          [](const LearnedFactor& f) {
+            return Sure{f.after, f.after_low, f.after_high};
+          },
+          "(value, low, high) after the refinement.")
+      .def_readonly("is_determined", &LearnedFactor::is_determined,
+                    "Whether the measured cuts make the interval clearly narrower than it was assumed to be.");
 }
 
 void bind_refine(py::module_& module) {
@@ -178,17 +203,27 @@ void bind_refine(py::module_& module) {
   bind_measured_cut(module);
   bind_account(module);
   bind_beliefs(module);
-  py::class_<Refinement>(module, "Refinement")
-      .def_readonly("model", &Refinement::model)
-      .def_readonly("plan", &Refinement::plan)
-      .def_readonly("text", &Refinement::text)
-      .def_readonly("factors", &Refinement::factors)
-      .def_readonly("serial_us", &Refinement::serial_us)
-      .def_readonly("measured", &Refinement::measured)
-      .def_readonly("accounts", &Refinement::accounts)
-      .def_readonly("next", &Refinement::next)
-      .def_readonly("noise", &Refinement::noise)
-      .def_readonly("expected_gain", &Refinement::expected_gain);
+  py::class_<Refinement>(module, "Refinement", "What mc2.refine() has learned from measured cuts.")
+      .def_readonly("model", &Refinement::model, "The adjusted cost model.")
+      .def_readonly("plan", &Refinement::plan, "The plan to use now: the best measured cut, or an uncut plan.")
+      .def_readonly("text", &Refinement::text,
+                    "What was adjusted, in one sentence. Empty if no measured cut is believed.")
+      .def_readonly("factors", &Refinement::factors, "The factors that neither lane shows when it runs alone.")
+      .def_readonly(
+          "serial_us", &Refinement::serial_us,
+          "Time of the uncut operator, one part after the other, in us: that of the fastest variant, measured\n"
+          "if possible, else predicted.")
+      .def_readonly("measured", &Refinement::measured,
+                    "What is believed of each measured cut: by variant, then in the order given.")
+      .def_readonly("accounts", &Refinement::accounts,
+                    "The parts of the time of the plan's cut, the compute lane first. Empty for an uncut plan.")
+      .def_readonly("next", &Refinement::next,
+                    "The cuts to run next, the one with the largest expected gain first. Empty if no further cut is\n"
+                    "worth running.")
+      .def_readonly("noise", &Refinement::noise,
+                    "Relative standard error of the time of the plan's cut; 0 for an uncut plan.")
+      .def_readonly("expected_gain", &Refinement::expected_gain,
+                    "The largest expected gain of a further cut, relative.");
   module.def(
       "refine",
       [](const planner::OpSpec& op, const planner::CostModel& model, const std::vector<profiler::MeasuredCut>& measured,
@@ -225,7 +260,10 @@ void bind_measuring(py::module_& module) {
   module.def("sweep", &sweep, "cases"_a, py::kw_only(), "budget_s"_a = 120.0, "max_count"_a = 40, "seed"_a = 1,
              "Calls named callables in interleaved rounds until the times of each have settled. A call returns\n"
              "samples.");
-  module.def("sweep_block_rows", &profiler::sweep_block_rows, "rows"_a, "alignment"_a);
+  module.def("sweep_block_rows", &profiler::sweep_block_rows, "rows"_a, "alignment"_a,
+             "Block lengths that are worth timing for a cut axis of `rows` rows or columns, ascending. The\n"
+             "longest is the whole axis. The shortest is about the alignment, or less on short axes, so that\n"
+             "there are enough lengths to fit a curve to. Empty if rows is below 1.");
   module.def("paired_ratio", &paired_ratio, "numerators"_a, "denominators"_a, "confidence"_a = 0.95,
              "The median of numerator / denominator over the pairs, and its interval: (value, low, high).");
 }

@@ -204,28 +204,38 @@ void keep(const std::shared_ptr<OpenStore>& store, const Bench& bench, const pro
 
 void bind_bench(py::module_& module) {
   py::class_<Bench>(module, "AnyBench", "One operator, and the means to run and time it on a machine.")
-      .def_property_readonly("op", &Bench::op)
-      .def_property_readonly("fingerprint", &Bench::fingerprint)
+      .def_property_readonly("op", &Bench::op, "The operator.")
+      .def_property_readonly("fingerprint", &Bench::fingerprint, "The machine.")
       .def_property_readonly(
           "variants",
-          [](const Bench& bench) { return std::vector<Variant>(bench.variants().begin(), bench.variants().end()); })
+          [](const Bench& bench) { return std::vector<Variant>(bench.variants().begin(), bench.variants().end()); },
+          "The variants to measure, the best known default first.")
       .def(
-          "prepare", [](Bench& bench, const Plan& plan) { return unwrap(bench.prepare(plan)); }, "plan"_a, NoGil())
+          "prepare", [](Bench& bench, const Plan& plan) { return unwrap(bench.prepare(plan)); }, "plan"_a, NoGil(),
+          "Makes a plan ready to run and returns its number. An equal plan gets the same number again. Raises\n"
+          "mc2.Error if the plan cannot run here.")
       .def(
-          "verify", [](Bench& bench, const Plan& plan) { unwrap(bench.verify(plan)); }, "plan"_a, NoGil())
+          "verify", [](Bench& bench, const Plan& plan) { unwrap(bench.verify(plan)); }, "plan"_a, NoGil(),
+          "Runs the plan and compares its result with the correct one. Raises mc2.Error (mismatch) if they\n"
+          "differ.")
       .def(
           "time_us",
           [](Bench& bench, std::size_t number, const std::string& part) {
             return bench.time_us(number, parse_part(part));
           },
-          "number"_a, "part"_a, NoGil())
+          "number"_a, "part"_a, NoGil(),
+          "Runs a part of the plan with this number once, and returns how long a caller waits for it, in us.\n"
+          "part: \"fused\" for the plan, \"compute\" or \"communication\" for one lane alone. For uncut plans also\n"
+          "\"serial\" for one lane after the other, and \"serial_compute\" for the matmul of that alone.")
       .def(
           "prepare_case",
           [](Bench& bench, const std::string& target, std::int64_t block_rows, const Variant& variant) {
             const py::gil_scoped_release released;
             return unwrap(bench.prepare_case({parse_target(target), block_rows}, variant));
           },
-          "target"_a, "block_rows"_a, "variant"_a, py::keep_alive<0, 1>());
+          "target"_a, "block_rows"_a, "variant"_a, py::keep_alive<0, 1>(),
+          "Returns a callable that runs the whole cut axis in blocks of block_rows rows or columns once, and\n"
+          "returns samples. target: \"matmul\", \"collective\" or \"both\".");
 }
 
 void bind_own_bench(py::module_& module) {
@@ -264,22 +274,34 @@ void bind_races(py::module_& module) {
       module, "Contender",
       "A cut that raced, and its times in us. The entries i of all lists were measured within moments of each\n"
       "other.")
-      .def_readonly("plan", &RacedPlan::plan)
-      .def_property_readonly("fused_us", times(&Contender::fused_us))
-      .def_property_readonly("serial_us", times(&Contender::serial_us))
-      .def_property_readonly("compute_us", times(&Contender::compute_us))
-      .def_property_readonly("communication_us", times(&Contender::communication_us))
-      .def("validation", [](const RacedPlan& raced) { return raced.times.validation(); })
-      .def("observation", [](const RacedPlan& raced) { return profiler::observation_of(raced.times); });
+      .def_readonly("plan", &RacedPlan::plan, "The plan that raced.")
+      .def_property_readonly("fused_us", times(&Contender::fused_us), "Times of the plan, in us.")
+      .def_property_readonly("serial_us", times(&Contender::serial_us),
+                             "Times of the serial run beside each run of the plan, in us.")
+      .def_property_readonly("compute_us", times(&Contender::compute_us),
+                             "Times of the variant's uncut matmul alone, in us.")
+      .def_property_readonly("communication_us", times(&Contender::communication_us),
+                             "Times of the variant's uncut collective alone, in us.")
+      .def(
+          "validation", [](const RacedPlan& raced) { return raced.times.validation(); },
+          "The medians, and the benefit with its interval.")
+      .def(
+          "observation", [](const RacedPlan& raced) { return profiler::observation_of(raced.times); },
+          "The medians in the form that mc2.recalibrate() takes.");
   py::class_<Race>(module, "Race", "What one race measured.")
-      .def_readonly("round_count", &Race::round_count)
-      .def_readonly("serial_variant", &Race::serial_variant)
-      .def("validation", &validation_of, "index"_a);
+      .def_readonly("round_count", &Race::round_count, "How many rounds were timed.")
+      .def_readonly("serial_variant", &Race::serial_variant,
+                    "The variant whose serial run is the fastest. All plans raced against it.")
+      .def("validation", &validation_of, "index"_a,
+           "What was measured of the plan with this index in the list that raced. Raises IndexError if there\n"
+           "is none.");
   py::class_<profiler::Tuned>(module, "Tuned", "What tuning one operator found.")
-      .def_readonly("plan", &profiler::Tuned::plan)
-      .def_readonly("model", &profiler::Tuned::model)
-      .def_property_readonly("contenders", &raced_plans)
-      .def_readonly("notes", &profiler::Tuned::notes);
+      .def_readonly("plan", &profiler::Tuned::plan,
+                    "The plan to use, with what its race measured. Uncut if no cut was faster beyond noise.")
+      .def_readonly("model", &profiler::Tuned::model,
+                    "The cost model, adjusted to the races. None if no model could be fitted to the samples.")
+      .def_property_readonly("contenders", &raced_plans, "The plans of the last race, with their times.")
+      .def_readonly("notes", &profiler::Tuned::notes, "Notes for people on the fit, the adjustment and the races.");
 }
 
 } // namespace
