@@ -106,20 +106,39 @@ void bind_finder(py::module_& module) {
       module, "Staleness",
       "How much longer a kept plan is predicted to take than the best cut, at the speed of the operator's\n"
       "later runs: loss is kept / best - 1.")
-      .def_readonly("loss", &store::Staleness::loss)
-      .def_readonly("best_blocks", &store::Staleness::best_blocks)
-      .def_readonly("best_variant", &store::Staleness::best_variant)
-      .def_readonly("why", &store::Staleness::why);
+      .def_readonly("loss", &store::Staleness::loss,
+                    "By how much longer the kept plan is predicted to take, relative: 0.1 means 10 %.")
+      .def_readonly("best_blocks", &store::Staleness::best_blocks,
+                    "The blocks of the best cut as text, e.g. \"320 + 11 x 64\".")
+      .def_readonly("best_variant", &store::Staleness::best_variant, "The variant of the best cut as text.")
+      .def_readonly("why", &store::Staleness::why,
+                    "Why the kept plan is no longer the best: how the speed of later runs differs, or what the race\n"
+                    "that chose it says.");
   py::class_<FoundPlan, std::shared_ptr<FoundPlan>>(
       module, "FoundPlan", "A plan, where it came from, and why the places that were asked earlier had none (misses).")
-      .def_property_readonly("plan", [](const FoundPlan& found) { return found.stored.plan; })
-      .def_property_readonly("digest", [](const FoundPlan& found) { return found.stored.digest; })
-      .def_readonly("source", &FoundPlan::source)
-      .def_property_readonly("origin", [](const FoundPlan& found) { return finder::to_string(found.origin); })
-      .def_readonly("is_stopgap", &FoundPlan::is_stopgap)
-      .def_readonly("misses", &FoundPlan::misses)
-      .def_readonly("passed_over_damage", &FoundPlan::passed_over_damage)
-      .def_readonly("staleness", &FoundPlan::staleness)
+      .def_property_readonly(
+          "plan", [](const FoundPlan& found) { return found.stored.plan; }, "The plan.")
+      .def_property_readonly(
+          "digest", [](const FoundPlan& found) { return found.stored.digest; },
+          "SHA-256 of the plan's document, as 64 hexadecimal digits.")
+      .def_readonly("source", &FoundPlan::source, "Where the plan came from, as text for people.")
+      .def_property_readonly(
+          "origin", [](const FoundPlan& found) { return finder::to_string(found.origin); },
+          "The kind of place: \"given\" (a plan or file that the caller named), \"service\", \"kept\" (a store) or\n"
+          "\"model\" (made from a model).")
+      .def_readonly(
+          "is_stopgap", &FoundPlan::is_stopgap,
+          "Whether the plan is predicted from measurements of another operator, or outside the range that was\n"
+          "measured. Then no place had a better one.")
+      .def_readonly("misses", &FoundPlan::misses,
+                    "The reasons of the places without a plan, as \"NAME: reason\", in the order in which they were\n"
+                    "asked.")
+      .def_readonly("passed_over_damage", &FoundPlan::passed_over_damage,
+                    "Whether one of the misses is a document that could not be read.")
+      .def_readonly(
+          "staleness", &FoundPlan::staleness,
+          "For a kept plan that is worth tuning again: how much longer it is predicted to take than the best\n"
+          "cut. Otherwise None.")
       .def("_repr_html_", [](const FoundPlan& found) { return py::cast(found.stored.plan).attr("_repr_html_")(); });
   module.def(
       "find_plan", &find_among, "op"_a, "fingerprint"_a, py::kw_only(), "plans"_a = std::vector<Plan>{},

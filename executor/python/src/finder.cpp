@@ -44,7 +44,14 @@ std::shared_ptr<const FoundPlan> find(const PlanFinder& self, const planner::OpS
 void bind_plan_finder(py::module_& module) {
   py::class_<PlanFinder>(
       module, "PlanFinder",
-      "Looks for plans in files, at a service, in stores and in models, in this order, and remembers them.")
+      "Looks for plans in files, at a service, in stores and in models, in this order, and remembers them.\n"
+      "plan_files        files that each hold the document of a plan\n"
+      "server, token     the service's address and bearer token, as for mc2.Client; None: no service\n"
+      "store             a store's file, made if it does not exist; None: no store\n"
+      "read_only_stores  further stores, lowest priority first; used only if `store` is given\n"
+      "models            used before the models in the stores\n"
+      "may_transfer      whether a model of another n and k may answer\n"
+      "is_disabled       every answer is the uncut plan")
       .def(py::init(&open_finder), py::kw_only(), "plan_files"_a = Paths{}, "server"_a = py::none(), "token"_a = "",
            "store"_a = py::none(), "read_only_stores"_a = Paths{}, "models"_a = std::vector<mc2::planner::CostModel>{},
            "may_transfer"_a = true, "is_disabled"_a = false)
@@ -60,7 +67,11 @@ void bind_plan_finder(py::module_& module) {
              std::optional<mc2::planner::Variant> variant, bool may_transfer) {
             return std::const_pointer_cast<FoundPlan>(find(self, op, machine, std::move(variant), may_transfer));
           },
-          "op"_a, "fingerprint"_a, py::kw_only(), "variant"_a = py::none(), "may_transfer"_a = true, NoGil())
+          "op"_a, "fingerprint"_a, py::kw_only(), "variant"_a = py::none(), "may_transfer"_a = true, NoGil(),
+          "The plan from the first place that has one. For up to 30 s an equal question gets the same plan.\n"
+          "variant       only plans of this variant; None: of any\n"
+          "may_transfer  whether a model of another n and k may answer\n"
+          "Raises mc2.Error with every place's reason if no place has a plan.")
       .def(
           "find_ranges",
           [](const PlanFinder& self, const mc2::planner::OpSpec& op, const mc2::planner::Fingerprint& machine,
