@@ -140,8 +140,8 @@ void bind_collectives(py::module_& module) {
       "Every call is collective, with the same sizes and types on all ranks. A process makes one call at a\n"
       "time. Operands are contiguous buffers, e.g. numpy arrays.")
       .def(py::init(&open), "rank"_a, "ranks"_a, "key"_a, py::kw_only(), "threads"_a = 1, "deadline_s"_a = 60.0)
-      .def_property_readonly("rank", &NodeCollectives::rank)
-      .def_property_readonly("ranks", &NodeCollectives::world_size)
+      .def_property_readonly("rank", &NodeCollectives::rank, "The number of this process's rank.")
+      .def_property_readonly("ranks", &NodeCollectives::world_size, "How many ranks there are.")
       .def_property_readonly(
           "threads", &NodeCollectives::threads,
           "How many threads may move this rank's data: the smallest number that any rank gave, or 1 if a rank is\n"

@@ -111,15 +111,34 @@ py::class_<World, std::shared_ptr<World>> bind_world(py::module_& module) {
   py::class_<World, std::shared_ptr<World>> world(
       module, "Communicator",
       "The ranks of a job that this process holds: all of them or, with process=(rank, key), one. Only one\n"
-      "thread at a time may run on it.");
+      "thread at a time may run on it.\n"
+      "ranks            how many ranks the job has\n"
+      "backend          \"host\", \"mpi\" or \"cuda\"; mc2.backends() says which of them can run here\n"
+      "link             host: \"shm\", or an emulated link, e.g. \"2.5Gbit,20us\" or \"tcp:2.5Gbit\"\n"
+      "virtual_compute  host: ranks sleep as long as such a device would compute, e.g. \"90Gflops,10us\"\n"
+      "pin_threads      host and mpi: whether threads stay on cores of their rank\n"
+      "deadline_s       a run that takes longer ends with mc2.NativeError\n"
+      "process          cuda: (rank, key) of this process; key is the same text in all processes of the job,\n"
+      "                 and in no other job\n"
+      "rank_zero        \"host:port\" where rank 0 waits for the others, for jobs of several hosts. These also\n"
+      "                 give local_rank and local_size: this process's number among those of its host, and\n"
+      "                 how many these are");
   world
       .def(py::init(&open_world), "ranks"_a = 2, py::kw_only(), "backend"_a = "host", "link"_a = "shm",
            "virtual_compute"_a = py::none(), "pin_threads"_a = true, "deadline_s"_a = 60.0, "process"_a = py::none(),
            "rank_zero"_a = "", "local_rank"_a = 0, "local_size"_a = 0)
-      .def_property_readonly("backend", [](const World& w) { return w.backend().name(); })
-      .def_property_readonly("ranks", [](const World& w) { return w.communicator().world_size(); })
-      .def_property_readonly("fingerprint", [](const World& w) { return w.communicator().fingerprint(); })
-      .def_property_readonly("is_virtual", [](const World& w) { return w.options().virtual_compute.has_value(); })
+      .def_property_readonly(
+          "backend", [](const World& w) { return w.backend().name(); },
+          "Name of the backend: \"host\", \"mpi\" or \"cuda\".")
+      .def_property_readonly(
+          "ranks", [](const World& w) { return w.communicator().world_size(); },
+          "How many ranks there are, those of other processes included.")
+      .def_property_readonly(
+          "fingerprint", [](const World& w) { return w.communicator().fingerprint(); },
+          "The fingerprint of this machine with this backend, link and number of ranks.")
+      .def_property_readonly(
+          "is_virtual", [](const World& w) { return w.options().virtual_compute.has_value(); },
+          "Whether the ranks sleep for modelled times instead of computing (virtual_compute).")
       .def(
           "variants", [](const World& w, const OpSpec& op) { return w.backend().variants(op, w.options()); }, "op"_a,
           "The variants of the operator that are worth measuring, the best known default first.")
@@ -131,8 +150,13 @@ py::class_<World, std::shared_ptr<World>> bind_world(py::module_& module) {
           [](const std::shared_ptr<World>& w, const OpSpec& op, std::uint64_t seed) {
             return std::make_unique<Problem>(w, op, seed);
           },
-          "op"_a, "seed"_a = 1)
-      .def("close", &World::close)
+          "op"_a, "seed"_a = 1,
+          "Random matrices of the operator, in memory of the ranks. Equal seeds give equal matrices. Raises\n"
+          "mc2.Error if the backend cannot run the operator, the operator has another number of ranks, or\n"
+          "another process holds some of the ranks.")
+      .def("close", &World::close,
+           "Ends the use of the communicator: later calls on it, and runs of what was prepared on it, raise\n"
+           "mc2.Error (invalid_spec). Its threads and memory are freed with the last object that uses them.")
       .def("__enter__", [](const std::shared_ptr<World>& w) { return w; })
       .def("__exit__", [](World& w, const py::args&) { w.close(); });
   return world;
@@ -156,18 +180,26 @@ void bind_records(py::module_& module) {
       module, "RankTimes",
       "When the lanes of one rank worked: (start, end) in us for each block. local is the matmul of the\n"
       "rank's own shard, (0, 0) for kinds without a local part.")
-      .def_readonly("rank", &executor::RankTimes::rank)
-      .def_property_readonly("compute", [](const executor::RankTimes& t) { return to_us(t.compute); })
-      .def_property_readonly("communication", [](const executor::RankTimes& t) { return to_us(t.communication); })
+      .def_readonly("rank", &executor::RankTimes::rank, "The number of the rank.")
       .def_property_readonly(
-          "local", [](const executor::RankTimes& t) { return SpanUs(to_us(t.local.start), to_us(t.local.end)); });
+          "compute", [](const executor::RankTimes& t) { return to_us(t.compute); },
+          "(start, end) in us of each block on the compute lane; all 0 in runs without this lane.")
+      .def_property_readonly(
+          "communication", [](const executor::RankTimes& t) { return to_us(t.communication); },
+          "(start, end) in us of each block on the communication lane; all 0 in runs without this lane.")
+      .def_property_readonly(
+          "local", [](const executor::RankTimes& t) { return SpanUs(to_us(t.local.start), to_us(t.local.end)); },
+          "(start, end) in us of the matmul of the rank's own shard.");
   py::class_<RunRecord>(
       module, "RunRecord",
       "The times of one run. makespan_us is from the first start to the last end over this process's ranks;\n"
       "wall_us is how long the caller waited.")
-      .def_property_readonly("makespan_us", [](const RunRecord& r) { return to_us(r.makespan); })
-      .def_property_readonly("wall_us", [](const RunRecord& r) { return to_us(r.wall); })
-      .def_readonly("ranks", &RunRecord::ranks)
+      .def_property_readonly(
+          "makespan_us", [](const RunRecord& r) { return to_us(r.makespan); },
+          "From the first start to the last end, in us.")
+      .def_property_readonly(
+          "wall_us", [](const RunRecord& r) { return to_us(r.wall); }, "How long the caller waited, in us.")
+      .def_readonly("ranks", &RunRecord::ranks, "The times of this process's ranks; backend cuda: of all ranks.")
       .def("_repr_html_", &table_of);
 }
 
@@ -183,8 +215,23 @@ py::object result_of(const Binding& run, const char* name) {
 py::class_<Binding> bind_runs(py::module_& module) {
   bind_records(module);
   py::class_<Binding> prepared(module, "Prepared", "A plan bound to memory, ready to run any number of times.");
-  prepared.def("run", &Binding::run, "mode"_a = "fused", "with_stages"_a = true, NoGil())
-      .def_property_readonly("op", &Binding::op)
+  prepared
+      .def("run", &Binding::run, "mode"_a = "fused", "with_stages"_a = true, NoGil(),
+           "Runs once on all ranks of this process, and returns the times. Collective over processes. mode:\n"
+           "fused           both lanes, as the plan says\n"
+           "serial          one lane after the other; with an uncut plan, as a program without mc2 does\n"
+           "serial_compute  the compute lane of serial alone\n"
+           "compute         the matmuls of all blocks alone\n"
+           "communication   the collectives of all blocks alone\n"
+           "independent     both lanes at once on separate data, to measure how they slow each other; needs\n"
+           "                allow_independent=True of prepare()\n"
+           "Results are complete after fused and serial runs only.\n"
+           "with_stages=False times only the whole run; times of blocks may then be 0. Timing the blocks slows\n"
+           "a fused run on some devices.\n"
+           "Raises mc2.Error for an unknown mode (unknown_name), or if the communicator is closed or runs in\n"
+           "another thread (invalid_spec). Raises mc2.NativeError if a rank fails or the deadline passes; then\n"
+           "every later run on the communicator fails, too.")
+      .def_property_readonly("op", &Binding::op, "The operator of the plan.")
       .def_property_readonly(
           "c", [](const Binding& self) { return result_of(self, "c"); },
           "The result arrays of the ranks, as the last run left them.")
