@@ -7,6 +7,7 @@
 
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/fingerprint.hpp"
+#include "mc2/planner/matmul_tile.hpp"
 #include "mc2/planner/op_spec.hpp"
 
 namespace mc2::planner {
@@ -21,6 +22,8 @@ struct GpuRates {
   double memory_us_per_byte = 0; ///< of operands and product, each byte counted once
   double cache_us_per_byte = 0;  ///< likewise, if all bytes stay in the L2 cache from one matmul to the next
   double cached_bytes = 0;       ///< up to this many bytes all stay in the cache; from twice as many on, none do
+  double join_us = 0;            ///< once, for adding up the parts of k
+  double join_us_per_byte = 0;   ///< likewise, of the parts' products in f32
   int sm_count = 0;
   /// the rates are those of mc2's own kernel, which multiplies the rows of several experts at once
   bool is_grouped = false;
@@ -53,26 +56,17 @@ struct ExpertRows {
 /// Rows that choose experts as they do in a profile: expert floor(E u u) of E, u uniform (docs/operators.md).
 [[nodiscard]] ExpertRows rows_of_choices(const ChosenExperts& experts, double token_count);
 
-/// Rows and columns of C that an SM multiplies at once.
-struct TileSize {
-  int rows = 0, columns = 0;
-};
-
-/// The rates of a matmul with a tile that a variant names. They differ, because `rates` are fitted to the best of many
-/// tiles for each shape.
-[[nodiscard]] GpuRates of_named_tile(const GpuRates& rates);
-
 /// The tile that a variant names. Its setting gives columns x rows, because the library computes the transposed
 /// product.
-[[nodiscard]] std::optional<TileSize> named_tile(const Variant& variant);
+[[nodiscard]] std::optional<MatmulTile> named_tile(const Variant& variant);
 
-/// Time of a matmul with the tile that suits the shape best, or with a given tile. It is the longer of two times: that
-/// of the waves of tiles, one tile to an SM, and that of memory. Never falls with rows.
+/// Time of a matmul with the tile and the parts of k that suit the shape best, or with given ones. It is the longer of
+/// two times: that of the waves of tiles, one tile to an SM, and that of memory. Never falls with rows.
 class MatmulTimes {
  public:
   MatmulTimes(const GpuRates& rates, double n, double k, int sm_count);
-  /// @param rates  of_named_tile()
-  MatmulTimes(const GpuRates& rates, double n, double k, int sm_count, const TileSize& tile);
+  /// With a given tile.
+  MatmulTimes(const GpuRates& rates, double n, double k, int sm_count, const MatmulTile& tile);
   /// `batch` products with the same B, of `rows` rows each.
   [[nodiscard]] double us(double rows, double batch) const;
   /// Products of experts, each with its own B.
@@ -82,7 +76,12 @@ class MatmulTimes {
   struct Tile {
     double rows, side_by_side, wave_us, once_us;
   };
-  MatmulTimes(const GpuRates& rates, double n, double k, int sm_count, std::span<const TileSize> tiles);
+  /// Tiles that multiply so many parts of k apart.
+  struct Split {
+    int k_parts;
+    std::vector<Tile> tiles;
+  };
+  void add(const MatmulTile& tile, double slowness);
   [[nodiscard]] double move_us(double bytes) const;
   /// @param row_tiles  gives the number of tiles below one another for a Tile
   template <typename RowTiles>
@@ -90,7 +89,7 @@ class MatmulTimes {
 
   GpuRates rates_;
   double n_, k_, sm_count_;
-  std::vector<Tile> tiles_;
+  std::vector<Split> splits_;
 };
 
 /// Time that a variant's matmul takes for a block of the cut axis. It multiplies the rows of all shards (with a local

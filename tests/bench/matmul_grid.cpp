@@ -1,8 +1,8 @@
-// Times matmuls over a grid of shapes on one GPU: the library's, as mc2 calls it; the library's with each tile that a
-// variant may name ("tiles"); or mc2's own matmul of several experts ("grouped"). The results are
-// data/gpu/matmuls_h100.csv, named_tiles_h200.csv and grouped_matmuls_h200.csv, to which matmul_rates.py fits the rates
-// of planner/src/gpu_matmul.cpp.
-//   mc2-matmul-grid ROUNDS [tiles | grouped] > FILE
+// Times matmuls over a grid of shapes on one GPU: the library's, as mc2 calls it; every algorithm that the library
+// offers for them ("offered"); or mc2's own matmul of several experts ("grouped"). The results are
+// data/gpu/matmuls_h100.csv, matmuls_h200.csv, library_matmuls_h200.csv and grouped_matmuls_h200.csv. matmul_rates.py
+// fits the rates of planner/src/gpu_matmul.cpp to the last two.
+//   mc2-matmul-grid ROUNDS [offered | grouped] > FILE
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -45,6 +45,9 @@ constexpr std::array<std::int64_t, 28> kRows{16,   24,   48,   64,   80,   100, 
 /// Numbers of SMs that a matmul may use; 0 for all. Fewer SMs are timed only with kRowsOnFewerSms.
 constexpr std::array kSmCounts{0, 116, 100};
 constexpr std::array<std::int64_t, 3> kRowsOnFewerSms{512, 1280, 4096};
+/// Rows of each of kBatchCount products that one call multiplies by the same matrix, as for the shards of ranks.
+constexpr std::array<std::int64_t, 5> kRowsOfBatches{64, 128, 256, 512, 1024};
+constexpr int kBatchCount = 4;
 constexpr std::size_t kMatrixBytes = std::size_t{512} << 20U; ///< bytes of the largest matrix
 /// n and k of one expert in public models, whole or sharded. The rates are fitted to the first 24.
 constexpr std::array<std::array<std::int64_t, 2>, 36> kExpertWeights{
@@ -109,29 +112,59 @@ std::string columns(std::initializer_list<std::int64_t> numbers) {
   return text;
 }
 
-Grid library_grid(GemmContext& context, const GemmOperands& operands, cudaStream_t stream) {
-  Grid grid{"m,n,k,sm_count"};
-  for (const auto& [n, k] : kWeights)
+/// The shapes of the library's grids.
+std::vector<GemmShape> library_shapes() {
+  std::vector<GemmShape> shapes;
+  for (const auto& [n, k] : kWeights) {
     for (const std::int64_t rows : kRows)
-      for (const int sm_count : kSmCounts) {
-        if (sm_count != 0 && std::ranges::find(kRowsOnFewerSms, rows) == kRowsOnFewerSms.end()) continue;
-        const GemmShape shape{.rows = rows, .n = n, .k = k, .sm_count = sm_count};
-        grid.timed.push_back({columns({rows, n, k, sm_count}), capture(Gemm(context, shape, operands), stream), {}});
-      }
+      for (const int sm_count : kSmCounts)
+        if (sm_count == 0 || std::ranges::find(kRowsOnFewerSms, rows) != kRowsOnFewerSms.end())
+          shapes.push_back({.rows = rows, .n = n, .k = k, .sm_count = sm_count});
+    for (const std::int64_t rows : kRowsOfBatches)
+      shapes.push_back(
+          {.rows = rows, .n = n, .k = k, .batch_count = kBatchCount, .a_stride = rows * k, .c_stride = rows * n});
+  }
+  return shapes;
+}
+
+std::string columns_of(const GemmShape& shape) {
+  return columns({shape.rows, shape.n, shape.k, shape.batch_count, shape.sm_count});
+}
+
+Grid library_grid(GemmContext& context, const GemmOperands& operands, cudaStream_t stream) {
+  Grid grid{"m,n,k,batch,sm_count"};
+  const planner::Fingerprint machine{{{"gpu_model", device_name()}, {"sm_count", std::to_string(sm_count())}}};
+  for (const GemmShape& shape : library_shapes()) {
+    const planner::MatmulCall call{shape.rows, shape.batch_count, shape.sm_count};
+    const planner::OpSpec op{planner::OpKind::MatmulAllReduce, 4096, shape.n, shape.k, shape.dtype, 2};
+    const Gemm matmul(context, shape, operands, [&](std::span<const planner::MatmulTile> offered) {
+      return planner::choose_tile(machine, op, call, offered);
+    });
+    grid.timed.push_back({columns_of(shape), capture(matmul, stream), {}});
+  }
   return grid;
 }
 
-/// The grid of shapes and tiles for which the library has an algorithm.
-Grid tiles_grid(GemmContext& context, const GemmOperands& operands, cudaStream_t stream) {
-  Grid grid{"m,n,k,tile"};
-  for (const auto& [n, k] : kWeights)
-    for (const std::int64_t rows : kRows)
-      for (const std::string_view name : tile_names()) {
-        const int tile = read_tile(name).value();
-        const Gemm matmul(context, {.rows = rows, .n = n, .k = k, .tile = tile}, operands);
-        if (matmul.tile() != tile) continue;
-        grid.timed.push_back({columns({rows, n, k}) + ',' + std::string(name), capture(matmul, stream), {}});
-      }
+/// Every algorithm that the library offers, its own choice first. Algorithms alike in tile and parts of k count once.
+Grid offered_grid(GemmContext& context, const GemmOperands& operands, cudaStream_t stream) {
+  Grid grid{"m,n,k,batch,sm_count,tile,k_parts"};
+  for (const GemmShape& shape : library_shapes()) {
+    std::set<std::string> known;
+    std::size_t offered_count = 1;
+    for (std::size_t i = 0; i < offered_count; ++i) {
+      std::string name;
+      const Gemm matmul(context, shape, operands, [&](std::span<const planner::MatmulTile> offered) {
+        offered_count = offered.size();
+        const auto& [rows, tile_columns, k_parts] = offered[i];
+        name = (rows == 0 ? "other" : std::to_string(tile_columns) + 'x' + std::to_string(rows)) + ',' +
+               std::to_string(k_parts);
+        return i;
+      });
+      if (i > 0 && (name.starts_with("other") || known.contains(name))) continue;
+      known.insert(name);
+      grid.timed.push_back({columns_of(shape) + ',' + name, capture(matmul, stream), {}});
+    }
+  }
   return grid;
 }
 
@@ -224,9 +257,9 @@ void run(int round_count, std::string_view what) {
   const Stream stream = make_stream(false);
   const Event start = make_event(true), end = make_event(true);
   const GemmOperands operands = operands_of(a, b, c);
-  auto grid = is_grouped        ? grouped_grid(operands, pool, stream.get())
-              : what == "tiles" ? tiles_grid(context, operands, stream.get())
-                                : library_grid(context, operands, stream.get());
+  auto grid = is_grouped          ? grouped_grid(operands, pool, stream.get())
+              : what == "offered" ? offered_grid(context, operands, stream.get())
+                                  : library_grid(context, operands, stream.get());
   std::vector<Timed*> order;
   for (auto& one : grid.timed) order.push_back(&one);
   std::mt19937 random(7);
@@ -249,8 +282,8 @@ void run(int round_count, std::string_view what) {
 int main(int argc, char** argv) {
   const int round_count = argc >= 2 ? std::atoi(argv[1]) : 0;
   const std::string_view what = argc == 3 ? argv[2] : "";
-  if (round_count < 1 || round_count > 1000 || argc > 3 || (argc == 3 && what != "grouped" && what != "tiles")) {
-    std::fputs("usage: mc2-matmul-grid ROUNDS [tiles | grouped] (1 to 1000; 15 take three minutes)\n", stderr);
+  if (round_count < 1 || round_count > 1000 || argc > 3 || (argc == 3 && what != "grouped" && what != "offered")) {
+    std::fputs("usage: mc2-matmul-grid ROUNDS [offered | grouped] (1 to 1000; 15 take three minutes)\n", stderr);
     return 2;
   }
   try {

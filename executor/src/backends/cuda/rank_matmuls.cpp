@@ -159,19 +159,12 @@ class MatmulBuilder {
   void build_local_gemm() {
     const planner::OpSpec& op = plan_.list.op;
     const std::int64_t shard_rows = op.m / op.world_size;
-    const GemmShape shape{.dtype = op.dtype,
-                          .rows = shard_rows,
-                          .n = op.n,
-                          .k = op.k,
-                          .b_is_transposed = is_b_transposed(state_),
-                          .sm_count = plan_.variant.gemm_sm_count,
-                          .tile = plan_.variant.gemm_tile};
     const bool holds_all_rows = !planner::traits_of(op.kind).gathers_a; // A has all ranks' rows, else its own only
     const std::byte* own_a =
         state_.buffers.a.data() + (holds_all_rows ? rank_ * shard_rows * op.k * planner::size_bytes(op.dtype) : 0);
     std::byte* own_c =
         state_.buffers.c.data() + rank_ * shard_rows * op.n * planner::size_bytes(planner::product_type(op));
-    state_.local_matmuls.gemms.emplace_back(*device_.gemm, shape, operands_of(own_a, 0, own_c));
+    state_.local_matmuls.gemms.push_back(make_gemm(*device_.gemm, {.rows = shard_rows}, operands_of(own_a, 0, own_c)));
   }
 
   /// cuBLASLt multiplies f8e4m3 only by a B stored as [n, k], so another B is transposed.
@@ -253,19 +246,12 @@ class MatmulBuilder {
 
   Gemm make_expert_gemm(GemmContext& context, const ExpertRun& run, const std::byte* from) {
     const planner::OpSpec& op = plan_.list.op;
-    const GemmShape shape{.dtype = op.dtype,
-                          .rows = run.rows.row_count,
-                          .n = op.n,
-                          .k = op.k,
-                          .b_is_transposed = is_b_transposed(state_),
-                          .sm_count = plan_.variant.gemm_sm_count,
-                          .tile = plan_.variant.gemm_tile};
     GemmOperands operands =
         operands_of(from + run.rows.from_row * op.k * planner::size_bytes(op.dtype),
                     run.expert * op.k * op.n * planner::size_bytes(op.dtype),
                     product() + run.rows.to_row * op.n * planner::size_bytes(planner::product_type(op)));
     if (operands.bias != nullptr) operands.bias += run.expert * op.n * planner::size_bytes(planner::product_type(op));
-    return Gemm(context, shape, operands);
+    return make_gemm(context, {.rows = run.rows.row_count}, operands);
   }
 
   /// The first operand of the lanes' matmuls: the exchange memory if the kind gathers first, else A. product() is where
@@ -282,7 +268,7 @@ class MatmulBuilder {
     const planner::OpSpec& op = plan_.list.op;
     const bool has_shards = planner::traits_of(op.kind).has_row_shards;
     if (plan_.cuts_columns) return make_column_gemm(context, stage);
-    if (!has_shards) return make_gemm(context, {.rows = stage.row_count}, stage.first_row, stage.first_row);
+    if (!has_shards) return make_rows_gemm(context, {.rows = stage.row_count}, stage.first_row, stage.first_row);
     const std::int64_t shard_rows = op.m / op.world_size;
     const int shard_count = last_shard - first_shard;
     const std::int64_t in_place_row = first_shard * shard_rows + stage.first_row;
@@ -297,42 +283,42 @@ class MatmulBuilder {
       shape.rows *= shard_count;
       shape.batch_count = 1;
     }
-    return make_gemm(context, shape, plan_.gathers_first ? packed_row : in_place_row,
-                     plan_.gathers_first ? in_place_row : packed_row);
+    return make_rows_gemm(context, shape, plan_.gathers_first ? packed_row : in_place_row,
+                          plan_.gathers_first ? in_place_row : packed_row);
   }
 
   /// Multiplies all rows by the block's columns of B. The product is dense in the exchange memory: it is the
   /// collective's message.
   Gemm make_column_gemm(GemmContext& context, const Stage& stage) {
     const planner::OpSpec& op = plan_.list.op;
-    const bool is_transposed = is_b_transposed(state_);
-    const GemmShape shape{.dtype = op.dtype,
-                          .rows = op.m,
-                          .n = stage.row_count,
-                          .k = op.k,
-                          .b_is_transposed = is_transposed,
-                          .b_pitch = op.n,
-                          .sm_count = plan_.variant.gemm_sm_count,
-                          .tile = plan_.variant.gemm_tile};
     const std::int64_t c_offset = stage.first_row * op.m * planner::size_bytes(planner::product_type(op));
-    return Gemm(context, shape,
-                operands_of(state_.buffers.a.data(),
-                            stage.first_row * (is_transposed ? op.k : 1) * planner::size_bytes(op.dtype),
-                            state_.exchange->bytes().data() + c_offset));
+    return make_gemm(context, {.rows = op.m, .n = stage.row_count, .b_pitch = op.n},
+                     operands_of(state_.buffers.a.data(),
+                                 stage.first_row * (is_b_transposed(state_) ? op.k : 1) * planner::size_bytes(op.dtype),
+                                 state_.exchange->bytes().data() + c_offset));
   }
 
   /// A matmul from rows of first_operand() to rows of product().
-  Gemm make_gemm(GemmContext& context, GemmShape shape, std::int64_t from_row, std::int64_t to_row) {
+  Gemm make_rows_gemm(GemmContext& context, const GemmShape& shape, std::int64_t from_row, std::int64_t to_row) {
+    const planner::OpSpec& op = plan_.list.op;
+    return make_gemm(context, shape,
+                     operands_of(first_operand() + from_row * op.k * planner::size_bytes(op.dtype), 0,
+                                 product() + to_row * op.n * planner::size_bytes(planner::product_type(op))));
+  }
+
+  /// A matmul of the library. Where `shape` gives no n, it is the operator's.
+  Gemm make_gemm(GemmContext& context, GemmShape shape, const GemmOperands& operands) {
     const planner::OpSpec& op = plan_.list.op;
     shape.dtype = op.dtype;
-    shape.n = op.n;
+    if (shape.n == 0) shape.n = op.n;
     shape.k = op.k;
     shape.b_is_transposed = is_b_transposed(state_);
     shape.sm_count = plan_.variant.gemm_sm_count;
     shape.tile = plan_.variant.gemm_tile;
-    return Gemm(context, shape,
-                operands_of(first_operand() + from_row * op.k * planner::size_bytes(op.dtype), 0,
-                            product() + to_row * op.n * planner::size_bytes(planner::product_type(op))));
+    const planner::MatmulCall call{shape.rows, shape.batch_count, shape.sm_count};
+    return Gemm(context, shape, operands, [&](std::span<const planner::MatmulTile> offered) {
+      return planner::choose_tile(plan_.communicator.fingerprint(), op, call, offered);
+    });
   }
 
   /// @param b_offset bytes from the start of B, transposed_b if there is one

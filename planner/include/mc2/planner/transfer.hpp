@@ -26,7 +26,7 @@ inline constexpr std::int64_t kMinTransferLength = 64;
 inline constexpr double kComputeTransferSpread = 0.06;
 /// Added instead on GPUs whose rates are known, whatever the distance: 90 % of the matmuls of docs/cost_model.md §12
 /// are within it.
-inline constexpr double kWaveTransferSpread = 0.18;
+inline constexpr double kWaveTransferSpread = 0.14;
 /// Added to the relative interval of a transferred communication curve: its bytes were measured in other blocks.
 inline constexpr double kCommunicationTransferSpread = 0.06;
 

@@ -69,21 +69,38 @@ class Preference {
   cublasLtMatmulPreference_t handle_ = nullptr;
 };
 
-int tile_of(const cublasLtMatmulAlgo_t& algorithm) {
-  std::uint32_t tile = 0;
-  MC2_CUDA(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID, &tile, sizeof tile, nullptr));
-  return static_cast<int>(tile);
+template <typename Value>
+Value get(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute) {
+  Value value{};
+  MC2_CUDA(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof value, nullptr));
+  return value;
 }
 
-/// Tiles that were the fastest for some of the matmuls in docs/gpu_lab_notes.md.
+int tile_of(const cublasLtMatmulAlgo_t& algorithm) {
+  return static_cast<int>(get<std::uint32_t>(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID));
+}
+
+/// A tile of the library: first our columns, which are its rows.
+struct LibraryTile {
+  const char* name;
+  cublasLtMatmulTile_t tile;
+  int columns, rows;
+};
+#define MC2_TILE(columns, rows) \
+  LibraryTile { #columns "x" #rows, CUBLASLT_MATMUL_TILE_##columns##x##rows, columns, rows }
+
+/// The tiles whose times the planner knows (docs/cost_model.md §12). A variant may name the first kNamed, which were
+/// the fastest for some of the matmuls in docs/gpu_lab_notes.md.
+constexpr std::size_t kNamed = 13;
 constexpr std::array kTiles{
-    std::pair{"64x128", CUBLASLT_MATMUL_TILE_64x128},   std::pair{"64x256", CUBLASLT_MATMUL_TILE_64x256},
-    std::pair{"96x128", CUBLASLT_MATMUL_TILE_96x128},   std::pair{"128x64", CUBLASLT_MATMUL_TILE_128x64},
-    std::pair{"128x128", CUBLASLT_MATMUL_TILE_128x128}, std::pair{"128x160", CUBLASLT_MATMUL_TILE_128x160},
-    std::pair{"128x192", CUBLASLT_MATMUL_TILE_128x192}, std::pair{"128x256", CUBLASLT_MATMUL_TILE_128x256},
-    std::pair{"192x128", CUBLASLT_MATMUL_TILE_192x128}, std::pair{"256x64", CUBLASLT_MATMUL_TILE_256x64},
-    std::pair{"256x128", CUBLASLT_MATMUL_TILE_256x128}, std::pair{"320x64", CUBLASLT_MATMUL_TILE_320x64},
-    std::pair{"320x128", CUBLASLT_MATMUL_TILE_320x128}};
+    MC2_TILE(64, 128),  MC2_TILE(64, 256),  MC2_TILE(96, 128),  MC2_TILE(128, 64),  MC2_TILE(128, 128),
+    MC2_TILE(128, 160), MC2_TILE(128, 192), MC2_TILE(128, 256), MC2_TILE(192, 128), MC2_TILE(256, 64),
+    MC2_TILE(256, 128), MC2_TILE(320, 64),  MC2_TILE(320, 128), MC2_TILE(32, 64),   MC2_TILE(64, 16),
+    MC2_TILE(64, 32),   MC2_TILE(64, 48),   MC2_TILE(64, 64),   MC2_TILE(64, 192),  MC2_TILE(96, 64),
+    MC2_TILE(128, 16),  MC2_TILE(128, 48),  MC2_TILE(128, 80),  MC2_TILE(192, 16),  MC2_TILE(192, 64),
+    MC2_TILE(192, 192), MC2_TILE(256, 16),  MC2_TILE(256, 48),  MC2_TILE(256, 96),  MC2_TILE(384, 64)};
+#undef MC2_TILE
+constexpr std::span kNamedTiles(kTiles.data(), kNamed);
 /// Tiles that the library chooses for some matmuls of few rows, although its next choice is mostly 1.3 to 2 times as
 /// fast (docs/cost_model.md §12).
 constexpr std::array kSlowTiles{CUBLASLT_MATMUL_TILE_448x64, CUBLASLT_MATMUL_TILE_512x64, CUBLASLT_MATMUL_TILE_64x512};
@@ -92,13 +109,24 @@ bool is_slow(int tile) {
   return std::ranges::any_of(kSlowTiles, [tile](cublasLtMatmulTile_t slow) { return static_cast<int>(slow) == tile; });
 }
 
+planner::MatmulTile described(const cublasLtMatmulAlgo_t& algorithm) {
+  planner::MatmulTile result{.k_parts = std::max(1, get<std::int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM))};
+  const int has = tile_of(algorithm);
+  const auto known =
+      std::ranges::find_if(kTiles, [has](const LibraryTile& one) { return static_cast<int>(one.tile) == has; });
+  if (known == kTiles.end()) return result;
+  result.rows = known->rows;
+  result.columns = known->columns;
+  return result;
+}
+
 } // namespace
 
 Result<int> read_tile(std::string_view name) {
   std::string legal;
-  for (const auto& [known, tile] : kTiles) {
-    if (known == name) return static_cast<int>(tile);
-    legal += (legal.empty() ? "" : ", ") + std::string(known);
+  for (const LibraryTile& known : kNamedTiles) {
+    if (known.name == name) return static_cast<int>(known.tile);
+    legal += (legal.empty() ? "" : ", ") + std::string(known.name);
   }
   return Error{ErrorCode::InvalidSpec, "variant",
                "there is no tile \"" + std::string(name.substr(0, 64)) + "\"; legal: " + legal};
@@ -106,7 +134,7 @@ Result<int> read_tile(std::string_view name) {
 
 std::vector<std::string_view> tile_names() {
   std::vector<std::string_view> names;
-  for (const auto& [name, tile] : kTiles) names.emplace_back(name);
+  for (const LibraryTile& known : kNamedTiles) names.emplace_back(known.name);
   return names;
 }
 
@@ -118,7 +146,7 @@ std::uint32_t alignment_of(const void* address) noexcept {
 
 GemmContext::GemmContext(DevicePool& pool) : library(open_library(pool.device())), scratch(pool, kGemmScratchBytes) {}
 
-Gemm::Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& operands)
+Gemm::Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& operands, const AlgorithmChoice& choose)
     : context_(&context),
       operands_(operands),
       a_(layout_of(shape.dtype, shape.rows, shape.k, shape.batch_count, shape.a_stride)),
@@ -137,10 +165,10 @@ Gemm::Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& ope
   }
   if (operands.b_scale != nullptr) set(descriptor_, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.b_scale);
   if (operands.a_scale != nullptr) set(descriptor_, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.a_scale);
-  choose_algorithm(shape.tile);
+  choose_algorithm(shape.tile, choose);
 }
 
-void Gemm::choose_algorithm(int tile) {
+void Gemm::choose_algorithm(int tile, const AlgorithmChoice& choose) {
   const Preference preference;
   set(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kGemmScratchBytes));
   set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(operands_.b));
@@ -154,14 +182,17 @@ void Gemm::choose_algorithm(int tile) {
   MC2_CUDA(cublasLtMatmulAlgoGetHeuristic(context_->library.get(), descriptor_.get(), b_.get(), a_.get(), c_.get(),
                                           c_.get(), preference.get(), kMostCandidates, candidates.data(), &found));
   if (found == 0) check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
-  const auto chosen = std::find_if(candidates.begin(), candidates.begin() + found, [&](const auto& candidate) {
-    const int has = tile_of(candidate.algo);
-    return tile == 0 ? !is_slow(has) : has == tile;
-  });
-  algorithm_ = (chosen == candidates.begin() + found ? candidates.front() : *chosen).algo;
+  const std::span all(candidates.data(), static_cast<std::size_t>(found));
+  if (tile != 0) {
+    const auto of_tile = std::ranges::find_if(all, [tile](const auto& one) { return tile_of(one.algo) == tile; });
+    algorithm_ = (of_tile == all.end() ? all.front() : *of_tile).algo;
+    return;
+  }
+  const auto slow = std::ranges::stable_partition(all, [](const auto& one) { return !is_slow(tile_of(one.algo)); });
+  std::vector<planner::MatmulTile> offered;
+  for (const auto& one : all.first(all.size() - slow.size())) offered.push_back(described(one.algo));
+  algorithm_ = all[choose && !offered.empty() ? choose(offered) : 0].algo;
 }
-
-int Gemm::tile() const { return tile_of(algorithm_); }
 
 void Gemm::set_operands(const GemmOperands& operands) {
   if (operands.bias != operands_.bias) set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);

@@ -2,12 +2,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "backends/cuda/runtime/device_pool.hpp"
 #include "backends/cuda/runtime/handles.hpp"
 #include "mc2/planner/error.hpp"
+#include "mc2/planner/matmul_tile.hpp"
 #include "mc2/planner/units.hpp"
 
 namespace mc2::executor::cuda {
@@ -30,9 +33,13 @@ struct GemmShape {
   std::int64_t b_pitch = 0; ///< elements between rows of a [k, n] that is part of a wider matrix; 0: n
   int sm_count = 0;         ///< SMs that the matmul may count on; 0: all
   /// The tile as a cublasLtMatmulTile_t: selects the library's first algorithm with this tile, or its first of all if
-  /// none has it. 0: its first algorithm whose tile is not known to be slow.
+  /// none has it. 0: an AlgorithmChoice selects.
   int tile = 0;
 };
+
+/// Chooses among the algorithms that the library offers: its own choice comes first, and none has a tile that is known
+/// to be slow. Returns an index.
+using AlgorithmChoice = std::function<std::size_t(std::span<const planner::MatmulTile>)>;
 
 /// The library's number of a tile, by name, e.g. "128x256". The tile is one of the library's product; its rows are our
 /// columns. Errors: InvalidSpec, listing the legal names.
@@ -67,19 +74,18 @@ class Gemm {
  public:
   /// Picks one of the library's algorithms for this shape, these alignments, this number of SMs and this tile.
   /// `context` must outlive *this. Throws SystemError, also if the library has no algorithm.
-  Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& operands);
+  /// @param choose  if empty, the first is taken
+  Gemm(GemmContext& context, const GemmShape& shape, const GemmOperands& operands, const AlgorithmChoice& choose = {});
 
   /// Replaces all operands except the scales. The new ones must be aligned as well; null operands stay null. Throws
   /// SystemError.
   void set_operands(const GemmOperands& operands);
   [[nodiscard]] const GemmOperands& operands() const noexcept { return operands_; }
-  /// The chosen algorithm's cublasLtMatmulTile_t.
-  [[nodiscard]] int tile() const;
   /// Enqueues on `stream` and returns; can be captured.
   void enqueue(cudaStream_t stream) const;
 
  private:
-  void choose_algorithm(int tile);
+  void choose_algorithm(int tile, const AlgorithmChoice& choose);
 
   GemmContext* context_;
   GemmOperands operands_;
