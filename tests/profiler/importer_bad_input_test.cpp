@@ -151,7 +151,8 @@ TEST(BadInput, LinesThatALauncherTagged) {
   const auto expected = timings_text(import_text(read_log("nccl_tests.log")).timings);
   for (const char* tag : {"[1,0]<stdout>:", "[prterun-node-7@1,0]<stdout>: ", "Tue Dec  1 10:00:00 2026<stdout>:",
                           "Tue Dec  1 10:00:00 2026[1,0]<stdout>:", "0: ", "  3: ", "[0] ", "[15] ", "10:00:00 ",
-                          "[2026-11-24 10:00:00.123] ", "10:00:00  [1,0]<stdout>:", "gpu-node.7: ", "\x1b[36m"}) {
+                          "[2026-11-24 10:00:00.123] ", "10:00:00  [1,0]<stdout>:", "gpu-node.7: ", "worker-1  | ",
+                          "2026-11-24T10:00:00.123456789Z stdout F ", "\x1b[36m"}) {
     EXPECT_EQ(timings_text(import_text(tagged(read_log("nccl_tests.log"), tag)).timings), expected) << tag;
     EXPECT_EQ(timing_count(tagged(read_log("osu_allreduce.txt"), tag)), 2U) << tag;
     EXPECT_EQ(timing_count(tagged(read_log("hccl_test.txt"), tag)), 3U) << tag;

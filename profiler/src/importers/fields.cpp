@@ -103,6 +103,13 @@ std::string_view without_bracketed_time(std::string_view text) noexcept {
   return is_time ? text.substr(end + 2) : text;
 }
 
+/// Without the "stdout F " of a container's log.
+std::string_view without_stream_name(std::string_view text) noexcept {
+  for (const std::string_view stream : {"stdout F ", "stderr F "})
+    if (text.starts_with(stream)) return text.substr(stream.size());
+  return text;
+}
+
 /// Without the "[1,0]<stdout>:" of Open MPI's --tag-output, of whose job the name may stand there, and the "Tue Dec  1
 /// 10:00:00 2026<stdout>:" of its --timestamp-output, or both.
 std::string_view without_stream_tag(std::string_view text) noexcept {
@@ -124,14 +131,16 @@ std::string_view without_rank(std::string_view text) noexcept {
   return text.substr(end).starts_with(mark) ? text.substr(end + mark.size()) : text;
 }
 
-/// Without the "node-1: " of pdsh and its like.
+/// Without the "node-1: " of pdsh and its like, and the "worker-1  | " of docker compose.
 std::string_view without_node(std::string_view text) noexcept {
   constexpr auto is_letter = [](char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   if (!is_letter(text.front()) || text.starts_with("rccl-tests:")) return text;
   const auto end = std::ranges::find_if_not(
       text, [&](char c) { return is_letter(c) || is_digit(c) || c == '-' || c == '_' || c == '.'; });
   const auto rest = std::string_view(end, text.end());
-  return rest.starts_with(": ") ? rest.substr(2) : text;
+  if (rest.starts_with(": ")) return rest.substr(2);
+  const std::size_t bar = rest.find_first_not_of(' ');
+  return bar != rest.npos && bar > 0 && rest.substr(bar).starts_with("| ") ? rest.substr(bar + 2) : text;
 }
 
 /// Without the code of a colour.
@@ -150,8 +159,8 @@ std::string_view without_time_of_day(std::string_view text) noexcept {
 }
 
 std::string_view without_first_tag(std::string_view text) noexcept {
-  for (const auto without : {without_kubectl_tag, without_stream_tag, without_bracketed_time, without_rank,
-                             without_node, without_time_of_day, without_colour})
+  for (const auto without : {without_kubectl_tag, without_stream_name, without_stream_tag, without_bracketed_time,
+                             without_rank, without_node, without_time_of_day, without_colour})
     if (const std::string_view rest = without(text); rest.size() < text.size()) return rest;
   return text;
 }
