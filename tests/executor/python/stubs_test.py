@@ -1,6 +1,8 @@
-"""Tests that the type stubs match the modules, and that the classes give access to every key of their documents."""
+"""Tests that the type stubs match the modules, that the classes give access to every key of their documents, and that
+help() explains every public name."""
 
 import importlib.util
+import inspect
 import json
 import pathlib
 import tempfile
@@ -55,6 +57,36 @@ class DocumentsTest(unittest.TestCase):
                 with self.subTest(document=place, key=key):
                     self.assertTrue(given_by is None or hasattr(made, given_by), f"{made.__name__} has no {given_by}")
             self.assertLessEqual(set(others), keys, f"{place} has these keys no more")
+
+
+def explains(thing):
+    """Whether a docstring says more than the signature that pybind11 writes."""
+    text = inspect.getdoc(thing) or ""
+    if isinstance(thing, (property, type)) or inspect.isfunction(thing):
+        return bool(text)
+    return "\n\n" in text and not text.endswith("Overloaded function.")
+
+
+class HelpTest(unittest.TestCase):
+    def test_every_public_name_is_explained(self):
+        asked = 0
+        for name in mc2.__all__ if hasattr(mc2, "__all__") else dir(mc2):
+            thing = getattr(mc2, name)
+            if (
+                name.startswith("_")
+                or not callable(thing)
+                or issubclass(type(thing), type)
+                and issubclass(thing, Exception)
+            ):
+                continue
+            members = vars(thing).items() if isinstance(thing, type) else []
+            public = [(f"{name}.{of}", member) for of, member in members if not of.startswith("_")]
+            for title, one in [(name, thing), *public]:
+                if callable(one) or isinstance(one, property):
+                    asked += 1
+                    with self.subTest(name=title):
+                        self.assertTrue(explains(one), f"help(mc2.{title}) explains nothing")
+        self.assertGreater(asked, 200)
 
 
 @unittest.skipUnless(stubtest, "python3-mypy is not installed")
