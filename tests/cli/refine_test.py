@@ -191,6 +191,9 @@ class RefineTest(ProgramTest):
             "--cuts: goes with --model",
             "mc2 import",
         )
+        self.refuse(
+            USAGE, ["refine", *DEVICE, *OPERATOR, "--allow-small-gain", *store], "--allow-small-gain: has no effect"
+        )
 
     def test_contention_and_block_overhead_are_assumed_as_asked(self):
         ask = ["plan", "--model", EXAMPLE_MODEL, "--json"]

@@ -169,6 +169,7 @@ TEST(DeviceCosts, OfARangeAreThoseOfEachOfItsSizes) {
 TEST(TopologyCosts, OfAPublishedClusterByItsNameOrItsDocument) {
   const auto named = store::topology_of("dgx_h100");
   ASSERT_TRUE(named.ok());
+  EXPECT_TRUE(store::topology_of(" dgx_h100\n").ok());
   const std::string refusal = store::topology_of("dgx").error().text();
   EXPECT_THAT(refusal, HasSubstr("legal: "));
   for (const auto& each : store::built_in_topologies()) {

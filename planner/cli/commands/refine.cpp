@@ -48,6 +48,9 @@ Result<void> RefineCommand::check() const {
   if (!device.empty() && !cuts_file.empty())
     return Error{ErrorCode::InvalidSpec, "--cuts",
                  "goes with --model; import it for the device: mc2 import " + cuts_file + " --device " + device};
+  if (!planning.values.require_significant_gain)
+    return Error{ErrorCode::InvalidSpec, "--allow-small-gain",
+                 "has no effect: cuts of small predicted gain are measured anyway; leave it out"};
   return {};
 }
 

@@ -18,10 +18,9 @@ Result<planner::Topology> find_built_in_topology(std::string_view name) {
 }
 
 Result<planner::Topology> topology_of(std::string_view document_or_name) {
-  const auto first = document_or_name.find_first_not_of(" \t\r\n");
-  const bool is_name =
-      first != std::string_view::npos && std::isalnum(static_cast<unsigned char>(document_or_name[first]));
-  return is_name ? find_built_in_topology(document_or_name) : decode_topology(document_or_name);
+  const std::string_view text = trimmed(document_or_name);
+  const bool is_name = !text.empty() && std::isalnum(static_cast<unsigned char>(text.front())) != 0;
+  return is_name ? find_built_in_topology(text) : decode_topology(document_or_name);
 }
 
 } // namespace mc2::store
