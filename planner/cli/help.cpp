@@ -70,6 +70,7 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--virtual-compute", kMachine, "SPEED"},
     {"--no-pin", kMachine},
     {"--deadline", kMachine, "SECONDS"},
+    {"--ranks-per-device", kMachine, "N"},
     {"--device", kMachine, "DEVICE", kMostUsed},
     {"--topology", kMachine, "FILE", kMostUsed},
     {"--accept-other-machine", kMachine},

@@ -44,7 +44,17 @@ std::string Fingerprint::label() const {
                field_or(*this, "gpu_model", field_or(*this, "device", "unknown device").c_str()).c_str()) +
       ", link " + field_or(*this, "link", "unknown");
   if (is_emulated()) result += " [EMULATED: " + fields.at("emulation") + "]";
+  if (is_shared_device()) result += " [SHARED DEVICE: by " + fields.at("ranks_per_device") + " ranks]";
   return result;
+}
+
+Result<void> Fingerprint::require_speeds() const {
+  if (!is_shared_device()) return {};
+  return Error{
+      ErrorCode::Unsupported, "ranks_per_device",
+      "is " + fields.at("ranks_per_device") +
+          ": ranks that share a device wait for one another, so nothing is timed or kept there; give each rank "
+          "a device (unset MC2_RANKS_PER_DEVICE)"};
 }
 
 std::vector<std::string> Fingerprint::differences(const Fingerprint& other) const {

@@ -428,6 +428,7 @@ class HostileTest(ExplainTest):
         self.make_empty_store()
         self.refuse(NO_ANSWER, ["explain", "abcdef012345", *store], "PLAN: ", "no plan with digest")
         self.refuse(USAGE, ["explain", "abcdef", *SHAPE, *store], "PLAN: names the operator", "leave out --m")
+        self.refuse(USAGE, ["explain", "abcdef", *MACHINE, *store], "PLAN: names the machine", "leave out --")
         self.refuse(NO_ANSWER, ["explain", *SHAPE, *store], "no plan and no model", "make one: mc2 tune")
         file = self.plan_file()
         self.refuse(USAGE, ["explain", file, "--model", self.directory / "no.json", *store], "no.json", "no such file")

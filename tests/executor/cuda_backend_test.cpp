@@ -657,6 +657,23 @@ TEST_F(CudaBackend, OtherTablesAndBagsMayBeBound) {
   }
 }
 
+TEST_F(CudaBackend, RanksThatShareADeviceNeedStreamsOfTheirOwn) {
+  auto communicator = open();
+  const OpSpec spec = op(OpKind::MatmulAllReduce, 128);
+  ResidentProblem problem(spec, 3, *communicator);
+  const auto plan = cuda_plan(spec, Cut{{64, 64}}, tried_variants(spec).front());
+  auto prepared = executor::prepare(plan, problem.buffers(), *communicator).value();
+  const std::vector<void*> default_streams(2, nullptr);
+  const auto enqueued = prepared->enqueue(default_streams, executor::Submission::Graph);
+  if (!communicator->fingerprint().is_shared_device()) { // each device has a default stream
+    EXPECT_TRUE(enqueued.ok());
+    return expect_right(problem, spec, plan.cut);
+  }
+  ASSERT_FALSE(enqueued.ok());
+  EXPECT_EQ(enqueued.error().field, "streams");
+  EXPECT_THAT(enqueued.error().message, ::testing::HasSubstr("ranks 0 and 1 share device 0 and have one stream"));
+}
+
 TEST_F(CudaBackend, BagsOfRowsThatTheTableHasNotAreNamed) {
   auto communicator = open();
   const OpSpec spec = op(OpKind::EmbeddingAllToAll, 64);

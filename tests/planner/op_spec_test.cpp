@@ -381,6 +381,17 @@ TEST(Fingerprint, ItsBackendTellsWhetherItIsElsewhere) {
   EXPECT_FALSE(Fingerprint().is_elsewhere());
 }
 
+TEST(Fingerprint, NothingIsTimedOnASharedDevice) {
+  Fingerprint machine{{{"backend", "cuda"}, {"gpu_model", "NVIDIA H200"}, {"link", "shared device"}}};
+  EXPECT_TRUE(machine.require_speeds());
+  machine.fields["ranks_per_device"] = "4";
+  EXPECT_EQ(machine.label(), "cuda on NVIDIA H200, link shared device [SHARED DEVICE: by 4 ranks]");
+  const auto refused = machine.require_speeds();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
+  EXPECT_EQ(refused.error().field, "ranks_per_device");
+}
+
 TEST(Fingerprint, EmulationShowsInTheLabelAndNeverMatchesAReal) {
   Fingerprint real{{{"backend", "host"}, {"cpu_model", "x"}, {"link", "shm"}}};
   Fingerprint emulated = real;

@@ -5,7 +5,16 @@ import pathlib
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
-from program import NEGATIVE, SUCCESS, UNSUPPORTED, ProgramTest, main, operator  # noqa: E402  (tests/cli is no package)
+from program import (
+    NEGATIVE,
+    SUCCESS,
+    UNSUPPORTED,
+    USAGE,
+    ProgramTest,
+    environment,
+    main,
+    operator,
+)  # noqa: E402  (tests/cli is no package)
 
 ROWS_OF_A_RANK = ["matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul"]
 
@@ -36,6 +45,39 @@ class SimulatedGpuTest(ProgramTest):
             done = self.run_blocks("matmul_reduce_scatter", "128,128", "--variant", variant)
             self.assertIn(done.returncode, (SUCCESS, NEGATIVE), f"{variant}: {done.stderr}")
             self.assertIn("verdict", done.stdout)
+
+    def test_ranks_share_a_device(self):
+        four = operator(512, 256, 128, "bf16", 4)
+        shared = ["--ranks-per-device", 2]
+        for kind, blocks in [("matmul_all_reduce", "128,384"), *((kind, "64,64") for kind in ROWS_OF_A_RANK)]:
+            done = self.run_blocks(kind, blocks, *shared, "--json", asked=four)
+            self.assertEqual(done.returncode, SUCCESS, done.stderr)
+            document = json.loads(done.stdout)
+            self.assertLessEqual(document["verification"]["worst_error_ratio"], 1, kind)
+            self.assertNotIn("measured", document)
+        page = self.run_blocks("matmul_all_reduce", "128,384", *shared, asked=four).stdout
+        self.assertIn("[SHARED DEVICE: by 2 ranks]", page)
+        self.assertIn("none: ranks that share a device wait for one another", page)
+        self.assertNotIn(" us", page)
+        self.assertEqual(list(self.directory.rglob("*.db")), [])
+
+    def test_ranks_that_share_a_device_are_not_timed(self):
+        asked = ["--backend", "cuda", "--op", "matmul_all_reduce", *operator(512, 256, 128, "bf16", 4)]
+        shared = {**environment(self.directory), "MC2_RANKS_PER_DEVICE": "2"}
+        for command in ("tune", "profile"):
+            done = self.mc2(command, *asked, "--store", self.store, env=shared)
+            self.assert_refused(done, UNSUPPORTED, "ranks_per_device: is 2", "nothing is timed or kept there")
+        nccl = self.run_blocks("matmul_all_reduce", "512", "--variant", "nccl", "--ranks-per-device", 2)
+        self.assert_refused(nccl, UNSUPPORTED, "NCCL's, which takes a device only once")
+        six = self.run_blocks(
+            "matmul_all_reduce", "512", "--ranks-per-device", 2, asked=operator(512, 256, 128, "bf16", 6)
+        )
+        self.assert_refused(six, UNSUPPORTED, "6 ranks need 3 CUDA devices and this machine has 2")
+        for value in ("0", "9", "two"):
+            done = self.mc2("doctor", "--store", self.store, env={**shared, "MC2_RANKS_PER_DEVICE": value})
+            self.assertIn(f'MC2_RANKS_PER_DEVICE: is "{value}"; legal:', done.stdout)
+        on_host = self.mc2("run", *operator(512, 256, 128, "bf16", 2), "--blocks", "512", "--ranks-per-device", 2)
+        self.assert_refused(on_host, USAGE, "--ranks-per-device: is for --backend cuda alone")
 
     def test_refusals_name_what_was_found(self):
         asked = operator(512, 256, 128, "bf16", 3)

@@ -100,6 +100,18 @@ TEST(Store, PurposesAndFingerprintsAreSeparateKeys) {
   expect_error(store.find_plan(key_of(there, "0123abcd")), ErrorCode::NotFound, "has no 0123abcd plan for");
 }
 
+TEST(Store, NothingOfASharedDeviceIsKept) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  planner::Plan plan = examples::plan();
+  plan.fingerprint.fields["ranks_per_device"] = "2";
+  const char* const reason = "is 2: ranks that share a device";
+  expect_error(store.put_plan(plan, "tuned", kNow), ErrorCode::Unsupported, reason);
+  const auto samples = examples::profile().samples;
+  expect_error(store.append_samples(plan.op, plan.fingerprint, samples, kNow), ErrorCode::Unsupported, reason);
+  EXPECT_TRUE(store.list_plans().value().empty());
+}
+
 TEST(Store, PurposesThatAnExportCouldNotCarryAreNotKept) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");

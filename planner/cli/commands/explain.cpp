@@ -91,6 +91,7 @@ store::PlanRequest question_of(const planner::OpSpec& op, const planner::CutLimi
 Result<store::StoredPlan> ExplainCommand::find(const planner::CutLimits& made_with) const {
   if (!plan_name.empty()) {
     MC2_TRY(op.given.none_beside("PLAN", "operator"));
+    if (!is_measuring) MC2_TRY(machine.given.none_beside("PLAN", "machine"));
     return load_plan(plan_name, "PLAN", store, *server);
   }
   if (!op.is_given())
@@ -162,6 +163,7 @@ Result<planner::MeasuredRun> ExplainCommand::measure(const planner::Plan& plan) 
   MC2_ASSIGN(const auto backend, machine.find());
   MC2_ASSIGN(const auto options, machine.communicator_options(plan.op.world_size));
   const planner::Fingerprint here = backend->fingerprint(options);
+  MC2_TRY(here.require_speeds());
   if (!(plan.fingerprint == here) && !accept_other_machine)
     return Error{ErrorCode::Stale, "--measure",
                  "the plan was made for another machine (" + here.differences(plan.fingerprint).front() +

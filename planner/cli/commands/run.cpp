@@ -37,6 +37,7 @@ struct RunCommand {
   bool no_transfer = false;
   bool is_json = false;
   std::uint64_t seed = 0;
+  int ranks_per_device = 1;
   profiler::RaceSettings race;
   double budget_s = 60;
 
@@ -62,6 +63,7 @@ struct RunCommand {
   [[nodiscard]] store::Measurement measurement_of(const profiler::Contender& raced, const planner::Plan& plan,
                                                   store::Layers& layers) const;
   [[nodiscard]] Result<void> check_runs_here(const planner::Plan& plan, const planner::Fingerprint& here) const;
+  [[nodiscard]] Result<void> share_devices() const;
   [[nodiscard]] Result<ExitCode> run();
   [[nodiscard]] Result<ExitCode> measure(embed::Workbench& bench, const planner::Plan& plan,
                                          store::Layers* layers) const;
@@ -162,6 +164,13 @@ store::Measurement RunCommand::measurement_of(const profiler::Contender& raced, 
 
 Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Plan& plan, store::Layers* layers) const {
   MC2_ASSIGN(auto checked, bench.check(plan));
+  if (bench.fingerprint().is_shared_device()) {
+    if (is_json)
+      print_report("mc2.run/1", verification_report(plan, checked));
+    else
+      std::cout << verification_page(plan, checked, bench.fingerprint(), terminal_width());
+    return ExitCode::Success;
+  }
   profiler::RaceSettings settings = race;
   settings.budget = planner::to_ms(budget_s);
   TuneProgressLine progress;
@@ -220,7 +229,19 @@ Result<void> RunCommand::check_runs_here(const planner::Plan& plan, const planne
   return {};
 }
 
+/// Lets ranks share devices, if that is asked for. Errors: InvalidSpec.
+Result<void> RunCommand::share_devices() const {
+  if (ranks_per_device == 1) return {};
+  if (machine.backend != "cuda")
+    return Error{ErrorCode::InvalidSpec, "--ranks-per-device", "is for --backend cuda alone; leave it out"};
+  if (!trace_file.empty())
+    return Error{ErrorCode::InvalidSpec, "--trace", "has no times to show where ranks share a device; leave it out"};
+  setenv("MC2_RANKS_PER_DEVICE", std::to_string(ranks_per_device).c_str(), 1);
+  return {};
+}
+
 Result<ExitCode> RunCommand::run() {
+  MC2_TRY(share_devices());
   MC2_ASSIGN(const auto backend, machine.find());
   MC2_ASSIGN(const auto named, named_plan());
   if (named && counts_file.empty()) {
@@ -270,6 +291,10 @@ void add_options(RunCommand& command, CLI::App& sub) {
   sub.add_option("--seed", command.seed, "seed of the random matrices; 0 takes a new seed each time")
       ->capture_default_str()
       ->check(whole_number(0, kMaxSeed));
+  sub.add_option("--ranks-per-device", command.ranks_per_device,
+                 "backend cuda: let so many ranks share a GPU, to check results where there are few; shows no times")
+      ->capture_default_str()
+      ->check(whole_number(1, 8));
   add_json(sub, command.is_json, "plan and times");
 }
 

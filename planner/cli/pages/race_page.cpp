@@ -115,29 +115,42 @@ std::string run_page(const planner::Plan& plan, const profiler::Race& race, cons
   return page;
 }
 
+std::string verification_page(const planner::Plan& plan, const executor::Verification& verification,
+                              const planner::Fingerprint& here, int width) {
+  return render::question_text(plan) + "\n" + render::hanging("", here.label(), width) + "\n" +
+         render::hanging("  correct: ", verification.text, width) + "\n" +
+         render::fact_line("cut", plan.cut.text(), width, 20) +
+         render::fact_line("variant", plan.variant.text(), width, 20) +
+         render::fact_line("times", "none: ranks that share a device wait for one another", width, 20);
+}
+
+nlohmann::json verification_report(const planner::Plan& plan, const executor::Verification& verification) {
+  return {{"plan", nlohmann::json::parse(store::encode(plan))},
+          {"verification",
+           {{"worst_error_ratio", verification.worst_error_ratio},
+            {"element_count", verification.element_count},
+            {"exact_row_count", verification.exact_row_count}}}};
+}
+
 nlohmann::json run_report(const planner::Plan& plan, const profiler::Race& race,
                           const executor::Verification& verification, const planner::Fingerprint& here) {
   const auto& contender = race.contenders.front();
   const planner::Validation v = contender.validation();
   const profiler::Interval efficiency = race.overlap_efficiency(contender);
-  return {{"plan", nlohmann::json::parse(store::encode(plan))},
-          {"measured",
-           {{"machine", here.label()},
-            {"fused_us", v.fused_us},
-            {"serial_us", v.serial_us},
-            {"compute_us", profiler::median(race.compute_us)},
-            {"communication_us", profiler::median(race.communication_us)},
-            {"benefit", v.benefit},
-            {"benefit_low", v.benefit_low},
-            {"benefit_high", v.benefit_high},
-            {"overlap_efficiency", efficiency.value},
-            {"overlap_efficiency_low", efficiency.low},
-            {"overlap_efficiency_high", efficiency.high},
-            {"pair_count", v.pair_count}}},
-          {"verification",
-           {{"worst_error_ratio", verification.worst_error_ratio},
-            {"element_count", verification.element_count},
-            {"exact_row_count", verification.exact_row_count}}}};
+  nlohmann::json report = verification_report(plan, verification);
+  report["measured"] = {{"machine", here.label()},
+                        {"fused_us", v.fused_us},
+                        {"serial_us", v.serial_us},
+                        {"compute_us", profiler::median(race.compute_us)},
+                        {"communication_us", profiler::median(race.communication_us)},
+                        {"benefit", v.benefit},
+                        {"benefit_low", v.benefit_low},
+                        {"benefit_high", v.benefit_high},
+                        {"overlap_efficiency", efficiency.value},
+                        {"overlap_efficiency_low", efficiency.low},
+                        {"overlap_efficiency_high", efficiency.high},
+                        {"pair_count", v.pair_count}};
+  return report;
 }
 
 } // namespace mc2::cli

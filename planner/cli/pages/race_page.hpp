@@ -24,4 +24,9 @@ namespace mc2::cli {
 [[nodiscard]] nlohmann::json run_report(const planner::Plan& plan, const profiler::Race& race,
                                         const executor::Verification& verification, const planner::Fingerprint& here);
 
+/// What `mc2 run` shows, and writes as mc2.run/1, where ranks share a device: the check of the result, and no time.
+[[nodiscard]] std::string verification_page(const planner::Plan& plan, const executor::Verification& verification,
+                                            const planner::Fingerprint& here, int width);
+[[nodiscard]] nlohmann::json verification_report(const planner::Plan& plan, const executor::Verification& verification);
+
 } // namespace mc2::cli

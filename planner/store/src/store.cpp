@@ -257,6 +257,7 @@ Result<void> Store::Impl::require_replaceable(Table table, const PlanKey& key, c
 
 Result<std::string> Store::Impl::put(const char* call, Table table, const planner::Fingerprint& fingerprint,
                                      Record record, const MayReplace& may_replace) {
+  MC2_TRY(fingerprint.require_speeds());
   return write_documents(call, [&]() -> Result<std::string> {
     MC2_TRY(require_replaceable(table, record.key, may_replace));
     if (table == Table::Model) // must not be older than its samples, even if the clock stepped back
@@ -272,6 +273,7 @@ Result<std::vector<std::string>> Store::append_samples(const planner::OpSpec& op
                                                        const planner::Fingerprint& fingerprint,
                                                        std::span<const planner::Sample> samples,
                                                        const std::string& created_at) {
+  MC2_TRY(fingerprint.require_speeds());
   MC2_ASSIGN(const auto records, sample_records(op, fingerprint, samples, created_at));
   return impl_->write_documents("Store::append_samples", [&]() -> Result<std::vector<std::string>> {
     put_samples(impl_->database, fingerprint, records);
@@ -281,6 +283,7 @@ Result<std::vector<std::string>> Store::append_samples(const planner::OpSpec& op
 
 Result<AddedSamples> Store::add_new_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
                                             std::span<const planner::Sample> samples, const std::string& created_at) {
+  MC2_TRY(fingerprint.require_speeds());
   MC2_ASSIGN(auto records, sample_records(op, fingerprint, samples, created_at));
   return impl_->write_documents("Store::add_new_samples", [&]() -> Result<AddedSamples> {
     AddedSamples added{.digests = digests_of(records)};
@@ -293,6 +296,7 @@ Result<AddedSamples> Store::add_new_samples(const planner::OpSpec& op, const pla
 
 Result<void> Store::replace_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
                                     std::span<const planner::Sample> samples, const std::string& created_at) {
+  MC2_TRY(fingerprint.require_speeds());
   MC2_ASSIGN(const auto records, sample_records(op, fingerprint, samples, created_at));
   return impl_->write_documents("Store::replace_samples", [&]() -> Result<void> {
     delete_samples(impl_->database, {op, fingerprint_digest(fingerprint), ""});

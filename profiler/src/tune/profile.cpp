@@ -291,6 +291,7 @@ void KeepingSamples::append(std::span<const Sample> samples) {
 bool KeepingSamples::is_cancelled() const { return error_.has_value() || profiler::is_cancelled(hooks_); }
 
 Result<SweepSummary> profile(Bench& bench, const ProfileSettings& settings, Keeper& keeper, const TuneHooks& hooks) {
+  MC2_TRY(bench.fingerprint().require_speeds());
   const std::vector<Sample> earlier = keeper.earlier_samples();
   MC2_ASSIGN(const auto screened, screen_variants(bench, settings, earlier, hooks));
   if (hooks.on_line && !screened.empty()) hooks.on_line("profile " + bench.op().text() + ": " + screened);

@@ -248,6 +248,7 @@ int missing_rounds(const Race& race, const RaceSettings& settings, std::chrono::
 Result<Race> race(Bench& bench, std::span<const planner::Plan> plans, const RaceSettings& settings,
                   const std::string& label, const TuneHooks& hooks) {
   MC2_TRY(settings.validate());
+  MC2_TRY(bench.fingerprint().require_speeds());
   if (plans.empty()) return Error{ErrorCode::InvalidSpec, "plans", "is empty; there is nothing to race"};
   Track track(bench, settings, label, hooks);
   MC2_TRY(track.prepare(plans));

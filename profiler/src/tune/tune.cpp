@@ -319,6 +319,7 @@ Result<std::vector<Plan>> choose_contenders(const planner::OpSpec& op, const Cos
 }
 
 Result<Tuned> tune(Bench& bench, const TuneSettings& settings, Keeper& keeper, const TuneHooks& hooks) {
+  MC2_TRY(bench.fingerprint().require_speeds());
   return Tuner(bench, settings, keeper, hooks).run();
 }
 

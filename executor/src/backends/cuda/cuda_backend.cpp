@@ -18,9 +18,14 @@
 namespace mc2::executor::cuda {
 namespace {
 
-/// Checks the rank's number among the ranks of its host. Errors: InvalidSpec (process).
+/// Checks the rank's number among the ranks of its host. Errors: InvalidSpec, Unsupported (process).
 Result<void> check_place(const CommunicatorOptions& options) {
   if (!spans_hosts(options)) return {};
+  if (ranks_per_device() > 1)
+    return Error{
+        ErrorCode::Unsupported, "process",
+        "is of several hosts, which meet through NCCL; NCCL takes a device only once, so give each rank its own "
+        "(unset MC2_RANKS_PER_DEVICE)"};
   const ProcessPlace& place = *options.process;
   const bool is_whole = place.local_size >= 1 && options.world_size % place.local_size == 0;
   if (is_whole && place.local_rank >= 0 && place.local_rank < place.local_size) return {};
@@ -40,7 +45,7 @@ Result<void> check_options(const CommunicatorOptions& options) {
   }
   MC2_TRY(cuda_backend().check_rank_count(options.world_size));
   MC2_TRY(check_place(options));
-  MC2_TRY(check_devices(devices_here(options)));
+  MC2_TRY(check_devices(ranks_here(options)));
   return check_native_communicators(options.native_communicators, local_ranks_of(options), options.world_size);
 }
 
@@ -56,7 +61,7 @@ std::string host_identity() {
 /// Mismatch.
 Result<void> check_hosts(ProcessGroup& group, const CommunicatorOptions& options) {
   if (!spans_hosts(options)) return {};
-  const int here = devices_here(options);
+  const int here = ranks_here(options);
   const auto places = group.all_gather(std::to_string(options.process->local_rank) + " " + host_identity());
   for (int rank = 0; rank < options.world_size; ++rank) {
     const int first = rank / here * here;
@@ -97,8 +102,9 @@ class CudaBackend final : public Backend {
     const int count = device_count(&reason);
     if (count == 0) return {.is_available = false, .reason = reason};
     const std::string devices = std::to_string(count) + " x " + device_name() + ", " + software_text();
-    if (count < local_ranks)
-      return {.is_available = false, .reason = devices + "; " + std::to_string(local_ranks) + " devices are the least"};
+    if (count < devices_for(local_ranks))
+      return {.is_available = false,
+              .reason = devices + "; " + std::to_string(devices_for(local_ranks)) + " devices are the least"};
     return {.is_available = true, .reason = devices};
   }
 
@@ -119,8 +125,8 @@ class CudaBackend final : public Backend {
 
   [[nodiscard]] Result<void> takes(const planner::OpSpec& op, const CommunicatorOptions& options) const override {
     MC2_TRY(check_operator(op));
-    MC2_TRY(check_devices(devices_here(options)));
-    return check_device_types(op, devices_here(options));
+    MC2_TRY(check_devices(ranks_here(options)));
+    return check_device_types(op, devices_for(ranks_here(options)));
   }
 
   [[nodiscard]] Result<void> supports(const planner::OpSpec& op) const override {
@@ -130,7 +136,7 @@ class CudaBackend final : public Backend {
     const auto sizes = prepared_sizes(op, false, true);
     const std::int64_t needed_bytes = std::accumulate(sizes.begin(), sizes.end(), operand_bytes(op));
     for (int rank = 0; rank < op.world_size; ++rank) {
-      MC2_TRY(check_memory({rank, rank}, needed_bytes, 0));
+      MC2_TRY(check_memory({rank, device_for(rank)}, needed_bytes * ranks_per_device(), 0));
     }
     return {};
   }

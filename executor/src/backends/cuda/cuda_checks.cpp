@@ -121,8 +121,10 @@ std::optional<unsigned long long> access_of(const std::byte* address, int device
 /// @param needed CUmemAccess_flags
 Result<void> check_access(int rank, const char* matrix, std::span<const std::byte> bytes, unsigned long long needed,
                           std::span<const int> ranks) {
-  for (const int device : ranks) {
-    const auto access = device == rank || bytes.empty() ? std::nullopt : access_of(bytes.data(), device);
+  for (const int peer : ranks) {
+    const int device = device_for(peer);
+    const bool is_own = device == device_for(rank);
+    const auto access = is_own || bytes.empty() ? std::nullopt : access_of(bytes.data(), device);
     if (!access || (*access & needed) == needed) continue;
     return Error{
         ErrorCode::Unsupported, "buffers",
@@ -247,17 +249,17 @@ std::vector<int> numbers_of(std::span<const LocalRank> ranks) {
 }
 
 std::vector<LocalRank> local_ranks_of(const CommunicatorOptions& options) {
-  if (options.process) return {{options.process->rank, options.process->device()}};
+  if (options.process) return {{options.process->rank, device_for(options.process->device())}};
   std::vector<LocalRank> ranks;
-  for (int rank = 0; rank < options.world_size; ++rank) ranks.push_back({rank, rank});
+  for (int rank = 0; rank < options.world_size; ++rank) ranks.push_back({rank, device_for(rank)});
   return ranks;
 }
 
-int devices_here(const CommunicatorOptions& options) {
+int ranks_here(const CommunicatorOptions& options) {
   return spans_hosts(options) ? options.process->local_size : options.world_size;
 }
 
-Result<void> check_devices(int count_needed) {
+Result<void> check_devices(int rank_count) {
   constexpr int kLeastNccl = 22800; // 2.28: windows, CTA policies
   int nccl_version = 0;
   MC2_CUDA(ncclGetVersion(&nccl_version));
@@ -265,10 +267,13 @@ Result<void> check_devices(int count_needed) {
     return Error{ErrorCode::Unsupported, "nccl", "found " + software_text() + "; NCCL 2.28 or later is needed"};
   std::string reason;
   const int count = device_count(&reason);
+  const int count_needed = devices_for(rank_count);
   if (count < count_needed) {
     return Error{ErrorCode::Unsupported, "world_size",
-                 std::to_string(count_needed) + " ranks need as many CUDA devices and this machine has " +
-                     std::to_string(count) + (reason.empty() ? "" : " (" + reason + ")")};
+                 std::to_string(rank_count) + " ranks need " +
+                     (count_needed == rank_count ? "as many" : std::to_string(count_needed)) +
+                     " CUDA devices and this machine has " + std::to_string(count) +
+                     (reason.empty() ? "" : " (" + reason + ")")};
   }
   for (int from = 0; from < count_needed; ++from) {
     for (int to = 0; to < count_needed; ++to) {
@@ -351,11 +356,30 @@ Result<void> check_memory(LocalRank rank, std::int64_t needed_bytes, std::int64_
                    bytes_text(available) + " available"};
 }
 
+namespace {
+
+/// Checks that ranks that share a device do not share a stream: one would wait for work of the other that is queued
+/// behind its own. Errors: InvalidSpec.
+Result<void> check_own_streams(std::span<void* const> streams, std::span<const LocalRank> ranks) {
+  const auto stream_of = [&](std::size_t i) { return streams[i] == cudaStreamLegacy ? nullptr : streams[i]; };
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    for (std::size_t before = 0; before < i; ++before)
+      if (ranks[i].device == ranks[before].device && stream_of(i) == stream_of(before))
+        return Error{ErrorCode::InvalidSpec, "streams",
+                     "ranks " + std::to_string(ranks[before].number) + " and " + std::to_string(ranks[i].number) +
+                         " share device " + std::to_string(ranks[i].device) +
+                         " and have one stream; give each a stream that cudaStreamCreate makes"};
+  return {};
+}
+
+} // namespace
+
 Result<void> check_streams(std::span<void* const> streams, std::span<const LocalRank> ranks) {
   if (streams.size() != ranks.size()) {
     return Error{ErrorCode::InvalidSpec, "streams",
                  std::to_string(streams.size()) + " streams for " + std::to_string(ranks.size()) + " ranks"};
   }
+  MC2_TRY(check_own_streams(streams, ranks));
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const auto [rank, own_device] = ranks[i];
     const auto stream = static_cast<cudaStream_t>(streams[i]);
@@ -490,8 +514,10 @@ Result<void> check_reach(const CudaVariant& variant, const CommunicatorOptions& 
   using Transport = CudaVariant::Transport;
   const auto refuse = [](const std::string& text) { return Error{ErrorCode::Unsupported, "variant", text}; };
   const bool crosses_hosts = spans_hosts(options);
+  if (ranks_per_device() > 1 && variant.transport == Transport::Nccl)
+    return refuse("is NCCL's, which takes a device only once, and here ranks share one; choose another variant");
   if (variant.transport == Transport::Hierarchical) {
-    if (crosses_hosts && devices_here(options) > 1 && devices_here(options) < options.world_size) return {};
+    if (crosses_hosts && ranks_here(options) > 1 && ranks_here(options) < options.world_size) return {};
     return refuse("hierarchical is for several hosts with several ranks each; choose another variant");
   }
   if (crosses_hosts && (variant.transport != Transport::Nccl || variant.takes_no_sm))
@@ -503,7 +529,7 @@ Result<void> check_reach(const CudaVariant& variant, const CommunicatorOptions& 
 }
 
 Result<void> check_shareable(int rank, const RankBuffers& buffers, const PeerReach& reach) {
-  const OnDevice on_device(rank);
+  const OnDevice on_device(device_for(rank));
   const auto is_shared = [](std::span<const std::byte> matrix) { // a rank may have no rows
     return matrix.empty() || is_shareable(matrix.data());
   };
@@ -518,7 +544,7 @@ Result<void> check_shareable(int rank, const RankBuffers& buffers, const PeerRea
 Result<void> check_peer_access(std::span<const int> ranks, std::span<const RankBuffers> buffers,
                                const PeerReach& reach) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const OnDevice on_device(ranks[i]);
+    const OnDevice on_device(device_for(ranks[i]));
     if (reach.a) {
       MC2_TRY(check_access(ranks[i], "A", buffers[i].a, CU_MEM_ACCESS_FLAGS_PROT_READ, ranks));
     }

@@ -20,8 +20,8 @@ struct LocalRank {
 };
 [[nodiscard]] std::vector<LocalRank> local_ranks_of(const CommunicatorOptions& options);
 [[nodiscard]] std::vector<int> numbers_of(std::span<const LocalRank> ranks);
-/// How many of this host's devices the world uses; they are numbered from 0.
-[[nodiscard]] int devices_here(const CommunicatorOptions& options);
+/// How many of the world's ranks are on this host.
+[[nodiscard]] int ranks_here(const CommunicatorOptions& options);
 
 /// Checks that the backend runs the operator. Errors: Unsupported naming the operator kind or type that cannot run,
 /// InvalidSpec.
@@ -41,9 +41,9 @@ struct LocalRank {
 /// and what it lacks.
 [[nodiscard]] Result<void> check_device_types(const planner::OpSpec& op, int device_count);
 
-/// Checks that this host has so many devices, each of which reaches every other, and a recent NCCL.
+/// Checks that this host has devices for so many ranks, each of which reaches every other, and a recent NCCL.
 /// Errors: Unsupported naming what was found and what is needed.
-[[nodiscard]] Result<void> check_devices(int count_needed);
+[[nodiscard]] Result<void> check_devices(int rank_count);
 
 /// Checks that the caller's NCCL communicators, if there are any, are one per local rank, of that rank and on its
 /// device.

@@ -105,12 +105,12 @@ CudaCommunicator::CudaCommunicator(const CommunicatorOptions& options, planner::
 bool CudaCommunicator::crosses_hosts() const noexcept { return spans_hosts(options_); }
 
 bool CudaCommunicator::is_on_this_host(int rank) const noexcept {
-  const int here = devices_here(options_);
+  const int here = ranks_here(options_);
   return rank / here == ranks_.front() / here;
 }
 
 HostsPlace CudaCommunicator::hosts_place() {
-  const int rank = ranks_.front(), here = devices_here(options_);
+  const int rank = ranks_.front(), here = ranks_here(options_);
   HostsPlace place{.host_count = options_.world_size / here,
                    .ranks_per_host = here,
                    .inside = signals_of(rank),
@@ -194,8 +194,9 @@ void CudaCommunicator::open_device(int rank) {
   const int own_device = device_number(rank);
   check(cudaSetDevice(own_device), "cudaSetDevice", rank);
   for (const int peer : ranks_) { // of this process only; memory of other processes is mapped when it is shared
-    if (peer == rank) continue;
-    const cudaError_t code = cudaDeviceEnablePeerAccess(peer, 0);
+    const int device = device_number(peer);
+    if (device == own_device) continue;
+    const cudaError_t code = cudaDeviceEnablePeerAccess(device, 0);
     if (code == cudaErrorPeerAccessAlreadyEnabled) {
       (void)cudaGetLastError(); // clears it
       continue;
@@ -294,7 +295,7 @@ NcclCommunicator CudaCommunicator::open_nccl(const ncclUniqueId& id, int rank, i
 ncclUniqueId CudaCommunicator::agree_on_nccl_id(bool is_rail) {
   if (!group_) return new_nccl_id();
   return together([&] {
-    const int maker = is_rail ? group_->rank() % devices_here(options_) : 0;
+    const int maker = is_rail ? group_->rank() % ranks_here(options_) : 0;
     ncclUniqueId id{};
     if (group_->rank() == maker) id = new_nccl_id();
     const std::string chosen =
@@ -315,7 +316,7 @@ std::vector<ncclComm_t> CudaCommunicator::nccl(const NcclSettings& settings) {
   if (!nccl_.contains(settings)) { // needs no lock: no other thread inserts
     std::vector<NcclCommunicator> opened(devices_.size());
     const ncclUniqueId id = agree_on_nccl_id(settings.is_rail);
-    const int here = devices_here(options_);
+    const int here = ranks_here(options_);
     run([&](int rank) {
       const int place = settings.is_rail ? rank / here : rank;
       const int size = settings.is_rail ? options_.world_size / here : options_.world_size;
@@ -418,7 +419,7 @@ Result<void> CudaCommunicator::check_stages(const StageList& stages, const Resul
                                             std::span<const RankBuffers> buffers) {
   MC2_TRY(check_request(stages, options_.world_size, local_ranks_, buffers));
   if (!variant) return variant.error();
-  MC2_TRY(check_device_types(stages.op, devices_here(options_)));
+  MC2_TRY(check_device_types(stages.op, devices_for(ranks_here(options_))));
   MC2_TRY(check_carries(stages, variant.value(), has_row_runs(stages.op, buffers)));
   MC2_TRY(check_device_counts(stages.op, variant.value(), local_ranks_, buffers));
   MC2_TRY(check_tile_places(stages.op, variant.value(), ranks_, buffers));

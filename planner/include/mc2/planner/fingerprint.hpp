@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "mc2/planner/error.hpp"
+
 #pragma GCC visibility push(default)
 
 namespace mc2::planner {
@@ -26,11 +28,16 @@ struct Fingerprint {
   /// True when any part of the machine was emulated or virtual.
   [[nodiscard]] bool is_emulated() const { return fields.contains("emulation"); }
 
+  /// Whether several ranks share a device, which shows what is right but not how fast it is.
+  [[nodiscard]] bool is_shared_device() const { return fields.contains("ranks_per_device"); }
+  /// Errors: Unsupported on a shared device, where nothing is timed and nothing is kept.
+  [[nodiscard]] Result<void> require_speeds() const;
+
   /// One "key=value" per field, ordered by key, joined with "; ". Values have ';' and '=' escaped with '\\', so
   /// distinct fingerprints have distinct texts.
   [[nodiscard]] std::string canonical_text() const;
 
-  /// Short human label: the device and link, and "EMULATED: ..." where it applies.
+  /// Short human label: the device and link, and "EMULATED: ..." or "SHARED DEVICE: ..." where it applies.
   [[nodiscard]] std::string label() const;
 
   /// Keys whose values differ or that only one side has, as "key: here 'x', there 'y'".

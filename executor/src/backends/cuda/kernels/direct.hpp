@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "backends/cuda/kernels/epilogue.hpp"
+#include "backends/cuda/runtime/limits.hpp"
 #include "mc2/planner/units.hpp"
 
 namespace mc2::executor::cuda {
 
-inline constexpr int kMaxCudaRanks = 8;
 /// Most thread blocks of one direct collective; each has flags of its own.
 inline constexpr int kMaxDirectCtas = 128;
 

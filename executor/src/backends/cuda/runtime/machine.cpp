@@ -3,8 +3,15 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
 #include "backends/cuda/runtime/check.hpp"
 #include "backends/cuda/runtime/cublas_lt.hpp"
+#include "backends/cuda/runtime/limits.hpp"
+#include "mc2/planner/units.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -38,9 +45,10 @@ std::string nccl_version() {
   return planner::nccl_version(std::to_string(version));
 }
 
-/// The link between the first `count` devices, with the class of the slowest pair as the driver ranks it: 0 is the
-/// fastest path between two devices of the machine.
+/// The link between the first `count` devices, or within the only one, with the class of the slowest pair as the driver
+/// ranks it: 0 is the fastest path between two devices of the machine.
 std::string link_text(int count) {
+  if (count == 1) return "shared device";
   int slowest = 0;
   bool has_atomics = true;
   for (int from = 0; from < count; ++from) {
@@ -67,6 +75,28 @@ std::string missing_text(cudaError_t code) {
   return cudaGetErrorString(code);
 }
 
+/// The value of MC2_RANKS_PER_DEVICE; 1 without one. Errors: InvalidSpec.
+Result<int> read_ranks_per_device() {
+  const char* const text = std::getenv("MC2_RANKS_PER_DEVICE");
+  if (text == nullptr || *text == '\0') return 1;
+  const std::string_view given = text;
+  int count = 0;
+  const auto [end, code] = std::from_chars(given.data(), given.data() + given.size(), count);
+  if (code != std::errc() || end != given.data() + given.size() || count < 1 || count > kMaxCudaRanks)
+    return Error{ErrorCode::InvalidSpec, "MC2_RANKS_PER_DEVICE",
+                 "is \"" + std::string(given.substr(0, 64)) + "\"; legal: 1 to " + std::to_string(kMaxCudaRanks)};
+  if (count > 1) { // before CUDA starts; what the user has set stays
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  }
+  return count;
+}
+
+const Result<int>& shared_by() {
+  static const Result<int> kRead = read_ranks_per_device();
+  return kRead;
+}
+
 cudaDeviceProp properties() {
   cudaDeviceProp found{};
   MC2_CUDA(cudaGetDeviceProperties(&found, 0));
@@ -75,7 +105,20 @@ cudaDeviceProp properties() {
 
 } // namespace
 
+int ranks_per_device() {
+  const auto& read = shared_by();
+  return read ? read.value() : 1;
+}
+
+int devices_for(int rank_count) { return static_cast<int>(planner::ceil_div(rank_count, ranks_per_device())); }
+
+int device_for(int rank) { return rank / ranks_per_device(); }
+
 int device_count(std::string* reason) noexcept {
+  if (const auto& read = shared_by(); !read) { // the first call also sets what CUDA reads when it starts
+    if (reason != nullptr) *reason = read.error().text();
+    return 0;
+  }
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code == cudaSuccess && count > 0) return count;
@@ -87,7 +130,7 @@ int device_count(std::string* reason) noexcept {
 int sm_count() {
   int count = 0;
   MC2_CUDA(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0));
-  return count;
+  return ranks_per_device() == 1 ? count : std::max(1, count / (2 * ranks_per_device()));
 }
 
 int compute_capability(int device) {
@@ -116,19 +159,21 @@ bool spans_hosts(const CommunicatorOptions& options) noexcept {
 }
 
 planner::Fingerprint cuda_fingerprint(const CommunicatorOptions& options) {
-  planner::Fingerprint found{.fields = {{"backend", "cuda"},
-                                        {"cublaslt", blas_version()},
-                                        {"cuda_driver", driver_version()},
-                                        {"cuda_runtime", runtime_version()},
-                                        {"gpu_model", device_name()},
-                                        {"link", spans_hosts(options) ? "network" : link_text(options.world_size)},
-                                        {"nccl", nccl_version()},
-                                        {"ranks", std::to_string(options.world_size)},
-                                        {"sm_count", std::to_string(sm_count())}}};
+  planner::Fingerprint found{
+      .fields = {{"backend", "cuda"},
+                 {"cublaslt", blas_version()},
+                 {"cuda_driver", driver_version()},
+                 {"cuda_runtime", runtime_version()},
+                 {"gpu_model", device_name()},
+                 {"link", spans_hosts(options) ? "network" : link_text(devices_for(options.world_size))},
+                 {"nccl", nccl_version()},
+                 {"ranks", std::to_string(options.world_size)},
+                 {"sm_count", std::to_string(sm_count())}}};
+  if (ranks_per_device() > 1) found.fields["ranks_per_device"] = std::to_string(ranks_per_device());
   if (!spans_hosts(options)) return found;
   const int here = options.process->local_size;
   found.fields["ranks_per_host"] = std::to_string(here);
-  if (here > 1) found.fields["link_in_host"] = link_text(here);
+  if (here > 1) found.fields["link_in_host"] = link_text(devices_for(here));
   return found;
 }
 

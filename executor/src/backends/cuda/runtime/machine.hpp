@@ -7,6 +7,14 @@
 
 namespace mc2::executor::cuda {
 
+/// How many ranks share a device: 1, or for tests what MC2_RANKS_PER_DEVICE says (docs/contributing.md). With an
+/// illegal value there is no device (device_count()). Where ranks share one, CUDA is told to load all kernels at once,
+/// because loading one waits for kernels that run, and these may wait for the rank that loads.
+[[nodiscard]] int ranks_per_device();
+/// The number of devices that so many ranks of a host need, and the device of one of them. Ranks are numbered by host.
+[[nodiscard]] int devices_for(int rank_count);
+[[nodiscard]] int device_for(int rank);
+
 /// The number of devices. 0 if there is no driver or no device; then `reason` says why.
 [[nodiscard]] int device_count(std::string* reason = nullptr) noexcept;
 
@@ -23,6 +31,8 @@ inline constexpr int kHopper = 90; ///< tiles/ uses instructions that only Hoppe
 [[nodiscard]] std::string capability_text(int compute_capability);
 
 /// These three describe device 0. Throw SystemError.
+/// The SMs that a rank may use. Ranks that share a device have half of its SMs together, because kernels that wait for
+/// peers keep their SMs, and the matmuls that peers wait for need some, too.
 [[nodiscard]] int sm_count();
 [[nodiscard]] GpuTraits gpu_traits();
 [[nodiscard]] std::string device_name();

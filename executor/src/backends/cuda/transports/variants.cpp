@@ -204,8 +204,9 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& g
     for (const int ctas : {8, 4, 16}) variants.push_back(make(kDirect, ctas, sm_count - ctas));
   }
   // For runs without overlap: the collective and the matmul take all SMs they can use.
-  variants.push_back(make(kDirect, 32, sm_count));
-  if (is_all_reduce(op)) variants.push_back(make(kLowLatency, 32, sm_count));
+  const int most_ctas = std::min(32, sm_count);
+  variants.push_back(make(kDirect, most_ctas, sm_count));
+  if (is_all_reduce(op)) variants.push_back(make(kLowLatency, most_ctas, sm_count));
   variants.push_back(make(kNccl, 0, sm_count));
   if (crosses_hosts) add_between_hosts(op, sm_count, variants);
   add_tiles(op, sm_count, variants);
