@@ -52,6 +52,9 @@ Variant make(const char* name, int ctas, int gemm_sms) {
   return variant;
 }
 
+/// Thread blocks of our own kernels in runs without overlap.
+int most_ctas(int sm_count) { return std::min(32, sm_count); }
+
 bool is_all_reduce(const planner::OpSpec& op) {
   return planner::collective_of(op.kind) == planner::Collective::AllReduce;
 }
@@ -154,7 +157,8 @@ Variant with_tile(Variant variant, const char* tile) {
 void add_tiles(const planner::OpSpec& op, int sm_count, std::vector<Variant>& variants) {
   if (planner::traits_of(op.kind).work != planner::Work::Matmul || op.experts_per_rank > 1) return;
   const Variant fused = variants.front();
-  const Variant serial = has_persistent(op) ? make(kPersistent, 4, sm_count - 4) : make(kDirect, 32, sm_count);
+  const Variant serial =
+      has_persistent(op) ? make(kPersistent, 4, sm_count - 4) : make(kDirect, most_ctas(sm_count), sm_count);
   for (const char* tile : {"128x128", "128x160", "96x128"}) variants.push_back(with_tile(fused, tile));
   for (const char* tile : {"128x128", "128x160"}) variants.push_back(with_tile(serial, tile));
 }
@@ -204,9 +208,8 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& g
     for (const int ctas : {8, 4, 16}) variants.push_back(make(kDirect, ctas, sm_count - ctas));
   }
   // For runs without overlap: the collective and the matmul take all SMs they can use.
-  const int most_ctas = std::min(32, sm_count);
-  variants.push_back(make(kDirect, most_ctas, sm_count));
-  if (is_all_reduce(op)) variants.push_back(make(kLowLatency, most_ctas, sm_count));
+  variants.push_back(make(kDirect, most_ctas(sm_count), sm_count));
+  if (is_all_reduce(op)) variants.push_back(make(kLowLatency, most_ctas(sm_count), sm_count));
   variants.push_back(make(kNccl, 0, sm_count));
   if (crosses_hosts) add_between_hosts(op, sm_count, variants);
   add_tiles(op, sm_count, variants);
