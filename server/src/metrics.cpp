@@ -105,10 +105,10 @@ struct Metrics::Impl {
   std::unordered_map<RequestLabels, RequestChildren, RequestLabelsHash> children; ///< under children_mutex
   std::map<AnswerLabels, Counter*> answer_children;                               ///< under children_mutex
 
-  /// Finds or makes the metrics of these labels. Finding them through the families takes longer than a cached answer.
   /// What `known` has under the key, under children_mutex; made first where it has nothing yet.
   template <typename Known, typename Make>
   [[nodiscard]] Known::mapped_type find_or_make(Known& known, const typename Known::key_type& key, const Make& make);
+  /// Finds or makes the metrics of these labels. Finding them through the families takes longer than a cached answer.
   [[nodiscard]] RequestChildren children_of(const RequestLabels& labels);
   [[nodiscard]] Counter& answers_of(const AnswerLabels& labels);
 };

@@ -50,7 +50,7 @@ TEST(GpuMatmul, IsNearToWhatWasMeasured) {
 
 /// A matmul of data/gpu/library_matmuls_h200.csv, and what the library offers for it.
 struct Offer {
-  std::int64_t rows = 0, n = 0, k = 0;
+  std::int64_t n = 0, k = 0;
   MatmulCall call;
   std::vector<MatmulTile> tiles;
   std::vector<double> us;
@@ -71,7 +71,7 @@ std::vector<Offer> measured_offers() {
     const bool is_next = !offers.empty() && offers.back().n == n && offers.back().k == k &&
                          offers.back().call.rows == rows && offers.back().call.batch_count == batch &&
                          offers.back().call.sm_count == sm_count;
-    if (!is_next) offers.push_back({rows, n, k, call, {}, {}});
+    if (!is_next) offers.push_back({n, k, call, {}, {}});
     offers.back().tiles.push_back(tile);
     offers.back().us.push_back(us);
   }
@@ -88,7 +88,7 @@ TEST(GpuMatmul, IsNearToWhatWasMeasuredWithEachTile) {
       const int sm_count = offer.call.sm_count > 0 ? offer.call.sm_count : rates.sm_count;
       const MatmulTimes times(rates, static_cast<double>(offer.n), static_cast<double>(offer.k), sm_count,
                               offer.tiles[i]);
-      errors.push_back(std::abs(times.us(static_cast<double>(offer.rows), 1) / offer.us[i] - 1));
+      errors.push_back(std::abs(times.us(static_cast<double>(offer.call.rows), 1) / offer.us[i] - 1));
     }
   ASSERT_GT(errors.size(), 8000U);
   std::ranges::sort(errors);
@@ -107,7 +107,7 @@ TEST(GpuMatmul, TheTileThatIsTakenIsFasterThanTheLibrarysChoiceAndPredicted) {
     const std::size_t taken = choose_tile(kH200, op, offer.call, offer.tiles);
     const int sm_count = offer.call.sm_count > 0 ? offer.call.sm_count : rates.sm_count;
     const MatmulTimes times(rates, static_cast<double>(offer.n), static_cast<double>(offer.k), sm_count);
-    errors.push_back(std::abs(times.us(static_cast<double>(offer.rows), 1) / offer.us[taken] - 1));
+    errors.push_back(std::abs(times.us(static_cast<double>(offer.call.rows), 1) / offer.us[taken] - 1));
     gain += std::log(offer.us.front() / offer.us[taken]);
   }
   ASSERT_EQ(errors.size(), 2040U);

@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
-from program import (
+from program import (  # noqa: E402  (tests/cli is no package)
     NEGATIVE,
     SUCCESS,
     UNSUPPORTED,
@@ -14,7 +14,7 @@ from program import (
     environment,
     main,
     operator,
-)  # noqa: E402  (tests/cli is no package)
+)
 
 ROWS_OF_A_RANK = ["matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_all", "all_to_all_matmul"]
 

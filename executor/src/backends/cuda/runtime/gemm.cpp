@@ -5,6 +5,7 @@
 #include <bit>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backends/cuda/runtime/cublas_lt.hpp"
 #include "mc2/planner/error.hpp"
@@ -130,12 +131,6 @@ Result<int> read_tile(std::string_view name) {
   }
   return Error{ErrorCode::InvalidSpec, "variant",
                "there is no tile \"" + std::string(name.substr(0, 64)) + "\"; legal: " + legal};
-}
-
-std::vector<std::string_view> tile_names() {
-  std::vector<std::string_view> names;
-  for (const LibraryTile& known : kNamedTiles) names.emplace_back(known.name);
-  return names;
 }
 
 std::uint32_t alignment_of(const void* address) noexcept {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "backends/cuda/runtime/device_pool.hpp"
 #include "backends/cuda/runtime/handles.hpp"
@@ -44,8 +43,6 @@ using AlgorithmChoice = std::function<std::size_t(std::span<const planner::Matmu
 /// The library's number of a tile, by name, e.g. "128x256". The tile is one of the library's product; its rows are our
 /// columns. Errors: InvalidSpec, listing the legal names.
 [[nodiscard]] Result<int> read_tile(std::string_view name);
-/// The names that read_tile() accepts.
-[[nodiscard]] std::vector<std::string_view> tile_names();
 
 struct GemmOperands {
   const std::byte* a = nullptr;
