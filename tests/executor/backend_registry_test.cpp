@@ -19,5 +19,20 @@ TEST(BackendRegistry, HasAnAlignmentInThePlannerForEachBackend) {
   EXPECT_THAT(aligned, ::testing::UnorderedElementsAreArray(registered));
 }
 
+TEST(BackendRegistry, HasTheCudaBackendEverywhereWhichSaysWhatIsMissing) {
+  const Backend& cuda = *find_backend("cuda").value();
+  const auto found = cuda.availability();
+  EXPECT_FALSE(found.reason.empty());
+  if (found.is_available) return;
+  const planner::OpSpec op{.kind = planner::OpKind::MatmulAllReduce,
+                           .m = 64,
+                           .n = 64,
+                           .k = 64,
+                           .dtype = planner::DType::Bf16,
+                           .world_size = 2};
+  EXPECT_EQ(cuda.supports(op).error().code, ErrorCode::Unsupported);
+  EXPECT_EQ(cuda.open({}).error().code, ErrorCode::Unsupported);
+}
+
 } // namespace
 } // namespace mc2::executor::backend_registry_test

@@ -7,6 +7,7 @@
 
 #include "conformance/random_cases.hpp"
 #include "executor/cuda_plan.hpp"
+#include "executor/cuda_streams.hpp"
 #include "row_splits.hpp"
 #include "support/counts.hpp"
 #include "support/gpus.hpp"
@@ -68,6 +69,16 @@ class CudaBackend : public ::testing::Test {
     return prepared.ok() ? Error{} : prepared.error();
   }
 
+  /// Runs a plan. A run that fails ends the test, and first says what ran.
+  static std::chrono::nanoseconds time_of(Prepared& prepared, RunMode mode, executor::RunDetail detail) {
+    try {
+      return prepared.run(mode, detail).makespan;
+    } catch (const SystemError&) {
+      ADD_FAILURE() << "the run failed";
+      throw;
+    }
+  }
+
   /// Runs one prepared plan several times, each time on new matrices.
   static void expect_right_again(ResidentProblem& problem, const OpSpec& spec, const Cut& cut,
                                  const planner::Variant& variant, Communicator& communicator) {
@@ -79,7 +90,7 @@ class CudaBackend : public ::testing::Test {
     for (std::uint64_t run = 0; run < 2; ++run) {
       problem.poison();
       problem.refill_a(run);
-      prepared.value()->run(RunMode::Fused, executor::RunDetail::Makespan);
+      (void)time_of(*prepared.value(), RunMode::Fused, executor::RunDetail::Makespan);
       expect_right(problem, spec, cut);
     }
   }
@@ -100,22 +111,12 @@ class CudaBackend : public ::testing::Test {
     for (const RunMode mode : {RunMode::Fused, RunMode::Serial}) {
       for (const auto detail : {executor::RunDetail::Makespan, executor::RunDetail::Stages}) {
         problem.poison();
-        EXPECT_GT(prepared.value()->run(mode, detail).makespan.count(), 0);
+        EXPECT_GT(time_of(*prepared.value(), mode, detail).count(), 0);
         expect_right(problem, spec, cut);
       }
     }
   }
 };
-
-TEST(CudaBackendEverywhere, IsInTheRegistryAndSaysWhatIsMissing) {
-  EXPECT_EQ(executor::find_backend("cuda").value(), &cuda_backend());
-  const auto found = cuda_backend().availability();
-  EXPECT_FALSE(found.reason.empty());
-  if (found.is_available) return;
-  const OpSpec spec{.kind = OpKind::MatmulAllReduce, .m = 64, .n = 64, .k = 64, .dtype = DType::Bf16, .world_size = 2};
-  EXPECT_EQ(cuda_backend().supports(spec).error().code, ErrorCode::Unsupported);
-  EXPECT_EQ(cuda_backend().open({}).error().code, ErrorCode::Unsupported);
-}
 
 TEST_F(CudaBackend, EveryVariantIsRightInEveryModeThatMakesAResult) {
   for_each_world([](Communicator& communicator, int ranks) {
@@ -468,7 +469,10 @@ TEST_F(CudaBackend, CountsOnDevicesThatCannotBeReadAreRefused) {
     return refused ? "" : refused.error().text();
   };
   const auto nothing = [](auto& /*buffers*/) {};
-  EXPECT_THAT(refusal({"nccl", {}}, nothing), ::testing::HasSubstr("counts: in device memory are for variant direct"));
+  if (!do_ranks_share_a_device()) {
+    EXPECT_THAT(refusal({"nccl", {}}, nothing),
+                ::testing::HasSubstr("counts: in device memory are for variant direct"));
+  }
   EXPECT_THAT(refusal(kDirect, [](auto& buffers) { buffers[1].device_send_counts = {}; }),
               ::testing::HasSubstr("rank 1 has no counts in device memory, unlike rank 0"));
   EXPECT_THAT(
@@ -623,6 +627,7 @@ TEST_F(CudaBackend, PoolsBagsOfEveryTypeAndWidth) {
 
 TEST_F(CudaBackend, OtherTablesAndBagsMayBeBound) {
   auto communicator = open();
+  const Streams streams(2);
   const OpSpec spec = op(OpKind::EmbeddingAllToAll, 64);
   const Cut cut{{20, 12}};
   for (const planner::Variant& variant : tried_variants(spec)) {
@@ -646,8 +651,8 @@ TEST_F(CudaBackend, OtherTablesAndBagsMayBeBound) {
       ASSERT_TRUE(bound.ok()) << bound.error().text();
       for (int i = 0; i < 4; ++i) { // from the third run on it is a graph
         problem.poison();
-        const std::vector<void*> streams(here.size(), nullptr);
-        ASSERT_TRUE(prepared->enqueue(streams, executor::Submission::Graph).ok());
+        ASSERT_TRUE(prepared->enqueue(streams.handles(), executor::Submission::Graph).ok());
+        streams.wait();
         problem.fetch_results();
         const auto right = executor::verify_result(spec, here, cut, 1);
         EXPECT_TRUE(right.ok()) << right.error().text();
@@ -709,8 +714,8 @@ TEST_F(CudaBackend, BagsThatARunMetAreNamedWhateverCameAfter) {
   const auto count = buffers[1].bags.indices.size();
   buffers[1].bags.indices = buffers[1].bags.indices.first(count - 8); // the last bag's offset is now too large
   ASSERT_TRUE(prepared->rebind(buffers).ok());
-  const std::vector<void*> streams(buffers.size(), nullptr);
-  ASSERT_TRUE(prepared->enqueue(streams, executor::Submission::Graph).ok());
+  const Streams streams(2);
+  ASSERT_TRUE(prepared->enqueue(streams.handles(), executor::Submission::Graph).ok());
   ASSERT_TRUE(prepared->rebind(problem.buffers()).ok());
   EXPECT_THAT([&] { prepared->run(RunMode::Fused); },
               ::testing::ThrowsMessage<SystemError>(
@@ -728,8 +733,8 @@ TEST_F(CudaBackend, APersistentKernelCarriesAnyNumberOfBlocksOfAnyLength) {
       Cut ragged{{1, 7, rows / 2}};
       ragged.block_rows.push_back(rows - 8 - rows / 2);
       for (const Cut& cut : {Cut{std::vector<std::int64_t>(72, rows / 72)}, ragged}) {
-        for (const char* ctas : {"3", "4", "12"})
-          expect_right_again(problem, spec, cut, {"persistent", {{"ctas", ctas}}}, communicator);
+        for (const int ctas : {3, 4, std::min(12, executor::cuda::sm_count() / 2)})
+          expect_right_again(problem, spec, cut, {"persistent", {{"ctas", std::to_string(ctas)}}}, communicator);
       }
     }
   });
@@ -779,6 +784,7 @@ TEST_F(CudaBackend, TileByTileNeedsAlignedMatrices) {
 }
 
 TEST_F(CudaBackend, NcclsWindowsAndCopyEnginesGiveTheDefinition) {
+  if (do_ranks_share_a_device()) GTEST_SKIP() << kNeedsNccl;
   auto communicator = open();
   const auto check = [&](OpKind kind, const planner::Variant& variant) {
     const OpSpec spec = op(kind, 2048);
@@ -814,6 +820,7 @@ TEST_F(CudaBackend, NcclsWindowsAndCopyEnginesGiveTheDefinition) {
 
 // NCCL remembers buffers by their address for some time after they are freed, so stale entries must do no harm.
 TEST_F(CudaBackend, BuffersThatComeAndGoLeaveNoTraceInLaterPlans) {
+  if (do_ranks_share_a_device()) GTEST_SKIP() << kNeedsNccl;
   auto communicator = open();
   for (int round = 0; round < 12; ++round) {
     const OpSpec spec = op(OpKind::AllGatherMatmul, 1024 * (1 + round % 4));
@@ -859,7 +866,7 @@ void expect_deadline_error(const planner::Variant& variant) {
 
 TEST_F(CudaBackend, ARunThatOutlastsItsDeadlineNamesTheRankAndEndsTheCommunicator) {
   expect_deadline_error({"direct", {{"ctas", "8"}}});
-  expect_deadline_error({"nccl", {}});
+  if (!do_ranks_share_a_device()) expect_deadline_error({"nccl", {}});
 }
 
 TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
@@ -876,7 +883,7 @@ TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
               ::testing::HasSubstr("of device memory and its device has"));
   const OpSpec eight = {
       .kind = OpKind::MatmulAllReduce, .m = 64, .n = 64, .k = 64, .dtype = DType::Bf16, .world_size = 8};
-  if (const auto found = cuda_backend().supports(eight); !found) {
+  if (const auto found = cuda_backend().supports(eight); !found && !do_ranks_share_a_device()) {
     EXPECT_THAT(found.error().text(), ::testing::HasSubstr("8 ranks need as many CUDA devices"));
   }
   CommunicatorOptions emulated;
@@ -892,11 +899,13 @@ TEST_F(CudaBackend, RefusesWhatItCannotRunNamingWhatWasFoundAndWhatIsNeeded) {
   EXPECT_THAT(in_host_memory.error().text(), ::testing::HasSubstr("rank 0 A is in host memory"));
 
   const ResidentProblem problem(spec, 1, *communicator);
-  std::vector<RankBuffers> swapped(problem.buffers().begin(), problem.buffers().end());
-  std::swap(swapped[0], swapped[1]);
   const planner::Variant direct{"direct", {{"ctas", "8"}}};
-  EXPECT_THAT(executor::prepare(cuda_plan(spec, {{256}}, direct), swapped, *communicator).error().text(),
-              ::testing::HasSubstr("rank 0 A is in device 1"));
+  if (!do_ranks_share_a_device()) {
+    std::vector<RankBuffers> swapped(problem.buffers().begin(), problem.buffers().end());
+    std::swap(swapped[0], swapped[1]);
+    EXPECT_THAT(executor::prepare(cuda_plan(spec, {{256}}, direct), swapped, *communicator).error().text(),
+                ::testing::HasSubstr("rank 0 A is in device 1"));
+  }
   const auto larger = communicator->allocate(0, problem.buffers()[0].c.size() + 1);
   std::vector<RankBuffers> odd(problem.buffers().begin(), problem.buffers().end());
   odd[0].c = larger->bytes().subspan(1);

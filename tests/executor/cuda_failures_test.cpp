@@ -104,6 +104,7 @@ TEST_F(CudaFailures, WhatADeviceRefusesWhilePreparingEndsNoOtherPlan) {
 }
 
 TEST_F(CudaFailures, AStreamOfAnotherDeviceThatIsCapturedIsRefusedAndEndsNothing) {
+  if (do_ranks_share_a_device()) GTEST_SKIP() << kNeedsTwoDevices;
   const OpSpec op = op_of(OpKind::MatmulAllReduce);
   ResidentProblem resident(op, 1, *communicator_);
   const auto prepared =
@@ -129,6 +130,7 @@ TEST_F(CudaFailures, AStreamOfAnotherDeviceThatIsCapturedIsRefusedAndEndsNothing
 }
 
 TEST_F(CudaFailures, MatricesThatPeersMayNotReachAreRefusedWhereTheyDo) {
+  if (do_ranks_share_a_device()) GTEST_SKIP() << kNeedsTwoDevices;
   const OpSpec op = op_of(OpKind::AllGatherMatmul);
   ResidentProblem resident(op, 1, *communicator_);
   std::vector<executor::RankBuffers> buffers(resident.buffers().begin(), resident.buffers().end());
@@ -177,6 +179,7 @@ TEST_F(CudaFailures, PlansAreMadeAndGoWhileOthersRunOrAreToldSo) {
 // A program may end while its own graphs still hold NCCL's operations. Closing the communicator then warns instead of
 // waiting for ever.
 TEST_F(CudaFailures, AGraphThatHoldsNcclDoesNotHoldUpClosing) {
+  if (do_ranks_share_a_device()) GTEST_SKIP() << kNeedsNccl;
   open(std::chrono::seconds{2});
   const OpSpec op = op_of(OpKind::MatmulReduceScatter);
   auto resident = std::make_unique<ResidentProblem>(op, 1, *communicator_);

@@ -6,11 +6,17 @@
 #include <vector>
 
 #include "backends/cuda/cuda_backend.hpp"
+#include "backends/cuda/runtime/machine.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/plan.hpp"
 #include "support/gpus.hpp"
 
 namespace mc2::testing {
+
+/// Whether ranks share a device (MC2_RANKS_PER_DEVICE). Tests that need NCCL or two devices are then skipped.
+inline bool do_ranks_share_a_device() { return executor::cuda::ranks_per_device() > 1; }
+inline constexpr const char* kNeedsNccl = "NCCL takes a device only once, and ranks share one here";
+inline constexpr const char* kNeedsTwoDevices = "ranks share a device here";
 
 /// A plan for this machine's GPUs, without predictions.
 inline planner::Plan cuda_plan(const planner::OpSpec& op, const planner::Cut& cut, const planner::Variant& variant) {
@@ -22,6 +28,13 @@ inline planner::Plan cuda_plan(const planner::OpSpec& op, const planner::Cut& cu
       planner::traits_of(op.kind).has_local_part ? planner::Schedule::LocalFirst : planner::Schedule::Pipelined;
   made.fingerprint = executor::cuda::cuda_backend().fingerprint({});
   return made;
+}
+
+/// The persistent kernel with `ctas` thread blocks, and most of the other SMs for the matmul.
+inline planner::Variant persistent(int ctas) {
+  constexpr int kLeft = 12;
+  return {"persistent",
+          {{"ctas", std::to_string(ctas)}, {"gemm_sms", std::to_string(executor::cuda::sm_count() - kLeft)}}};
 }
 
 /// All variants of the cuda backend. For simulated GPUs, which know neither thread blocks nor SMs nor the library's

@@ -315,6 +315,7 @@ TEST_F(CudaProcesses, EveryVariantIsRight) {
 }
 
 TEST_F(CudaProcesses, RanksOfSeveralHostsExchangeByNccl) {
+  if (do_ranks_share_a_device()) GTEST_SKIP() << kNeedsNccl;
   const int port = free_port();
   const auto rank_main = [port](int rank) {
     const auto group = result_group(rank, "results");
@@ -344,6 +345,7 @@ TEST_F(CudaProcesses, RanksOfSeveralHostsExchangeByNccl) {
 }
 
 TEST_F(CudaProcesses, HostsWithUnequallyManyRanksAreRefusedOnAll) {
+  if (do_ranks_share_a_device()) GTEST_SKIP() << kNeedsNccl;
   const int port = free_port();
   const auto rank_main = [port](int rank) {
     auto own = options_of_hosts(rank, "unequal", port);
@@ -359,6 +361,7 @@ TEST_F(CudaProcesses, HostsWithUnequallyManyRanksAreRefusedOnAll) {
 // `mpirun --map-by node` numbers ranks in turn over the hosts. Ranks 0 and 1, taken for neighbours on one host, then
 // both claim to be number 0 there.
 TEST_F(CudaProcesses, RanksOfOnePlaceOnTheirHostAreRefusedOnAll) {
+  if (do_ranks_share_a_device()) GTEST_SKIP() << kNeedsNccl;
   const int port = free_port();
   const auto rank_main = [port](int rank) {
     auto own = options_of_hosts(rank, "placed", port);
@@ -372,6 +375,7 @@ TEST_F(CudaProcesses, RanksOfOnePlaceOnTheirHostAreRefusedOnAll) {
 }
 
 TEST_F(CudaProcesses, ARankOfAnotherHostThatIsKilledIsNamed) {
+  if (do_ranks_share_a_device()) GTEST_SKIP() << kNeedsNccl;
   const int port = free_port();
   const auto rank_main = [port](int rank) {
     auto own = options_of_hosts(rank, "killed host", port);
@@ -432,9 +436,9 @@ TEST_F(CudaProcesses, CountsThatDisagreeAreRefusedOnAllRanks) {
                               RankBuffers own = problem.buffers();
                               const std::vector<std::int64_t> other{0, 2};
                               if (rank == 1) own.send_counts = other;
-                              const auto refused = executor::prepare(
-                                  cuda_plan(op, {{planner::traits_of(op.kind).cut_axis_length(op)}}, {"nccl", {}}),
-                                  std::span(&own, 1), *communicator);
+                              const Cut uncut{{planner::traits_of(op.kind).cut_axis_length(op)}};
+                              const auto refused = executor::prepare(cuda_plan(op, uncut, {"direct", {{"ctas", "8"}}}),
+                                                                     std::span(&own, 1), *communicator);
                               const std::string expected = "rank 1 sends rank 0 0 rows, which expects 1";
                               if (!refused && refused.error().message == expected) return 0;
                               return say(rank, refused ? "taken" : refused.error().text());
@@ -486,7 +490,8 @@ TEST_F(CudaProcesses, WhatOneRankIsRefusedAllAre) {
             buffers[0].b = b;
             if (named(refusal(direct, rank == 0 ? Cut{{512}} : Cut{{256, 256}}), "every rank must call the same") != 0)
               return 3;
-            if (named(refusal({"nccl_window", {{"ctas", "8"}}}, {{512}}), "windows") != 0) return 4;
+            const char* const why = do_ranks_share_a_device() ? "takes a device only once" : "windows";
+            if (named(refusal({"nccl_window", {{"ctas", "8"}}}, {{512}}), why) != 0) return 4;
             return refusal(direct, {{512}}) == "nothing was refused" ? 0 : 5;
           }),
       Each(0));
@@ -568,6 +573,7 @@ TEST_F(CudaProcesses, ARankThatIsKilledEndsTheOthersRunsWithItsName) {
                               return run_until_it_ends(rank, OpKind::MatmulAllReduce, {"tile_store", {}});
                             }),
               ElementsAre(0, kKilled));
+  if (do_ranks_share_a_device()) return;
   EXPECT_THAT(run_processes(kRanks,
                             [&](int rank) {
                               return run_until_it_ends(rank, OpKind::MatmulAllReduce, {"nccl", {}});
@@ -629,9 +635,9 @@ TEST_F(CudaProcesses, ClosingEndsRunsThatOtherRanksNeverJoin) {
     communicator.reset();
     return cudaStreamSynchronize(stream) == cudaSuccess ? 0 : 4;
   };
-  for (const planner::Variant& variant : {planner::Variant{"direct", {{"ctas", "8"}}},
-                                          {"nccl", {}},
-                                          {"copy_engine", {{"gemm_sms", "100"}, {"slices", "2"}}}}) {
+  for (const planner::Variant& variant :
+       {planner::Variant{"direct", {{"ctas", "8"}}}, {"nccl", {}}, {"copy_engine", {{"slices", "2"}}}}) {
+    if (variant.name == "nccl" && do_ranks_share_a_device()) continue;
     SCOPED_TRACE(variant.text());
     EXPECT_THAT(
         run_processes(kRanks, [&](int rank) { return enqueue_and_close(rank, OpKind::MatmulReduceScatter, variant); }),

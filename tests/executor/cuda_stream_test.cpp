@@ -14,6 +14,7 @@
 
 #include "backends/cuda/cuda_backend.hpp"
 #include "executor/cuda_plan.hpp"
+#include "executor/cuda_streams.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/resident_problem.hpp"
 #include "mc2/executor/verify.hpp"
@@ -35,30 +36,6 @@ using planner::OpSpec;
 
 constexpr int kRanks = 2;
 
-/// One stream of the caller's on each device.
-class Streams {
- public:
-  Streams() {
-    for (int rank = 0; rank < kRanks; ++rank) {
-      EXPECT_EQ(cudaSetDevice(rank), cudaSuccess);
-      cudaStream_t stream = nullptr;
-      EXPECT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
-      handles_.push_back(stream);
-    }
-  }
-  ~Streams() {
-    for (void* handle : handles_) (void)cudaStreamDestroy(static_cast<cudaStream_t>(handle));
-  }
-  Streams(const Streams&) = delete;
-  Streams& operator=(const Streams&) = delete;
-
-  [[nodiscard]] std::span<void* const> handles() const { return handles_; }
-  [[nodiscard]] cudaStream_t of(std::size_t rank) const { return static_cast<cudaStream_t>(handles_[rank]); }
-
- private:
-  std::vector<void*> handles_;
-};
-
 class CudaStream : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -75,14 +52,14 @@ class CudaStream : public ::testing::Test {
     auto prepared = executor::prepare(cuda_plan(op, cut, variant), resident.buffers(), *communicator_).value();
     executor::RandomProblem problems[] = {{op, 1}, {op, 1}};
     problems[1].refill_a(77);
-    const Streams streams;
+    const Streams streams(kRanks);
     for (executor::RandomProblem& problem : problems) {
       copy(resident, problem, streams, cudaMemcpyHostToDevice);
       const auto enqueued = prepared->enqueue(streams.handles(), submission);
       ASSERT_TRUE(enqueued.ok()) << enqueued.error().text();
       copy(resident, problem, streams, cudaMemcpyDeviceToHost);
     }
-    for (std::size_t rank = 0; rank < kRanks; ++rank) ASSERT_EQ(cudaStreamSynchronize(streams.of(rank)), cudaSuccess);
+    streams.wait();
     for (const executor::RandomProblem& problem : problems) {
       const auto right = executor::verify_result(op, problem.buffers(), cut, 1);
       EXPECT_TRUE(right.ok()) << right.error().text();
@@ -150,7 +127,7 @@ TEST_F(CudaStream, CountsOnTheDevicesMayDifferInEveryRun) {
     const Cut cut{{64, 128, 64}};
     auto prepared =
         executor::prepare(cuda_plan(op, cut, {"direct", {{"ctas", "8"}}}), places[0], *communicator_).value();
-    const Streams streams;
+    const Streams streams(kRanks);
     std::vector<executor::RandomProblem> problems;
     for (int turn = 0; turn < 12; ++turn) {
       const auto routing = turn % 3 == 0 ? Routing::OneTakesAll : Routing::Random;
@@ -175,7 +152,7 @@ TEST_F(CudaStream, CountsOnTheDevicesMayDifferInEveryRun) {
         copy(rank, place[rank].c.data(), here.c.data(), here.c.size());
       }
     }
-    for (std::size_t rank = 0; rank < kRanks; ++rank) ASSERT_EQ(cudaStreamSynchronize(streams.of(rank)), cudaSuccess);
+    streams.wait();
     for (const executor::RandomProblem& problem : problems) {
       const auto right = executor::verify_result(op, problem.buffers(), cut, 1);
       EXPECT_TRUE(right.ok()) << right.error().text();
@@ -187,7 +164,7 @@ TEST_F(CudaStream, CountsOnTheDevicesMayDifferInEveryRun) {
               cudaSuccess);
     ASSERT_TRUE(prepared->rebind(places[0]).ok());
     ASSERT_TRUE(prepared->enqueue(streams.handles(), Submission::Graph).ok());
-    for (std::size_t rank = 0; rank < kRanks; ++rank) ASSERT_EQ(cudaStreamSynchronize(streams.of(rank)), cudaSuccess);
+    streams.wait();
     EXPECT_THAT([&] { (void)prepared->enqueue(streams.handles(), Submission::Graph); },
                 ::testing::ThrowsMessage<SystemError>(::testing::HasSubstr("rank 1 sends rank 0 -5 rows of expert 0")));
     prepared.reset();
@@ -206,9 +183,9 @@ TEST_F(CudaStream, TakesPlansOfManyBlocks) {
                   .dtype = planner::DType::Bf16,
                   .world_size = kRanks};
   const Cut cut{std::vector<std::int64_t>(kBlocks, 64)};
-  for (const char* ctas : {"4", "8"}) {
+  for (const int ctas : {4, 8}) {
     for (const Submission submission : {Submission::Graph, Submission::Eager})
-      run_twice_in_a_row(op, cut, {"persistent", {{"ctas", ctas}, {"gemm_sms", "120"}}}, submission);
+      run_twice_in_a_row(op, cut, persistent(ctas), submission);
   }
 }
 
@@ -219,8 +196,8 @@ TEST_F(CudaStream, APlanThatGoesWaitsForItsRuns) {
       .kind = OpKind::MatmulAllReduce, .m = m, .n = m, .k = m, .dtype = planner::DType::Bf16, .world_size = kRanks};
   const Cut cut{{m / 2, m / 2}};
   ResidentProblem resident(op, 1, *communicator_);
-  const planner::Plan plan = cuda_plan(op, cut, {"persistent", {{"ctas", "8"}, {"gemm_sms", "120"}}});
-  const Streams streams;
+  const planner::Plan plan = cuda_plan(op, cut, persistent(8));
+  const Streams streams(kRanks);
   auto prepared = executor::prepare(plan, resident.buffers(), *communicator_).value();
   for (int run = 0; run < 20; ++run) ASSERT_TRUE(prepared->enqueue(streams.handles(), Submission::Graph).ok());
   prepared.reset();
@@ -230,6 +207,7 @@ TEST_F(CudaStream, APlanThatGoesWaitsForItsRuns) {
 
 // Ranks may start the caller's all-reduce and the plan in different orders; neither may block the other.
 TEST_F(CudaStream, RunsBesideTheCallersCollectives) {
+  if (do_ranks_share_a_device()) GTEST_SKIP() << kNeedsNccl;
   const std::size_t element_count = are_gpus_simulated() ? 16U << 10U : 16U << 20U;
   const std::int64_t m = are_gpus_simulated() ? 256 : 4096;
   ncclComm_t opened[kRanks] = {};
@@ -242,7 +220,7 @@ TEST_F(CudaStream, RunsBesideTheCallersCollectives) {
                   .world_size = kRanks};
   const Cut cut{{op.m / kRanks}};
   ResidentProblem resident(op, 1, *communicator_);
-  const Streams streams, others;
+  const Streams streams(kRanks), others(kRanks);
   std::vector<void*> summed(kRanks);
   for (int rank = 0; rank < kRanks; ++rank) {
     ASSERT_EQ(cudaSetDevice(rank), cudaSuccess);
@@ -262,10 +240,8 @@ TEST_F(CudaStream, RunsBesideTheCallersCollectives) {
       ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
       ASSERT_TRUE(prepared->enqueue(streams.handles(), Submission::Graph).ok());
     }
-    for (std::size_t rank = 0; rank < kRanks; ++rank) {
-      ASSERT_EQ(cudaStreamSynchronize(streams.of(rank)), cudaSuccess);
-      ASSERT_EQ(cudaStreamSynchronize(others.of(rank)), cudaSuccess);
-    }
+    streams.wait();
+    others.wait();
     resident.fetch_results();
     const auto right = executor::verify_result(op, resident.host().buffers(), cut, 1);
     EXPECT_TRUE(right.ok()) << right.error().text();
@@ -285,7 +261,7 @@ TEST_F(CudaStream, AllAreCapturedOrNone) {
   const auto prepared =
       executor::prepare(cuda_plan(op, Cut{{op.m}}, {"direct", {{"ctas", "8"}}}), resident.buffers(), *communicator_)
           .value();
-  const Streams streams;
+  const Streams streams(kRanks);
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
   ASSERT_EQ(cudaStreamBeginCapture(streams.of(0), cudaStreamCaptureModeRelaxed), cudaSuccess);
   const auto enqueued = prepared->enqueue(streams.handles(), Submission::Graph);
@@ -309,7 +285,7 @@ TEST_F(CudaStream, ASecondThreadOnACommunicatorIsToldSo) {
   ResidentProblem resident(op, 1, *communicator_);
   const auto plan = cuda_plan(op, Cut{{op.m}}, cuda_backend().variants(op, {}).front());
   const auto prepared = executor::prepare(plan, resident.buffers(), *communicator_).value();
-  const Streams streams;
+  const Streams streams(kRanks);
   std::atomic<int> enqueued_count = 0, busy_count = 0;
   const auto enqueue_often = [&] {
     for (int i = 0; i < 500; ++i) {
@@ -324,12 +300,13 @@ TEST_F(CudaStream, ASecondThreadOnACommunicatorIsToldSo) {
     std::jthread other(enqueue_often);
     enqueue_often();
   }
-  for (std::size_t rank = 0; rank < kRanks; ++rank) ASSERT_EQ(cudaStreamSynchronize(streams.of(rank)), cudaSuccess);
+  streams.wait();
   EXPECT_EQ(enqueued_count + busy_count, 1000);
   EXPECT_GT(enqueued_count, 0);
 }
 
 TEST_F(CudaStream, OfAnotherDeviceOrOfTooFewRanksIsRefused) {
+  if (do_ranks_share_a_device()) GTEST_SKIP() << kNeedsTwoDevices;
   const OpSpec op{.kind = OpKind::MatmulAllReduce,
                   .m = 256,
                   .n = 256,
@@ -340,7 +317,7 @@ TEST_F(CudaStream, OfAnotherDeviceOrOfTooFewRanksIsRefused) {
   auto prepared =
       executor::prepare(cuda_plan(op, {{256}}, {"direct", {{"ctas", "8"}}}), resident.buffers(), *communicator_)
           .value();
-  const Streams streams;
+  const Streams streams(kRanks);
   void* const swapped[] = {streams.of(1), streams.of(0)};
   EXPECT_THAT(prepared->enqueue(swapped, Submission::Graph).error().text(),
               ::testing::HasSubstr("stream of rank 0 is of device 1"));
@@ -352,6 +329,7 @@ TEST_F(CudaStream, OfAnotherDeviceOrOfTooFewRanksIsRefused) {
 }
 
 TEST_F(CudaStream, TheCallersNcclCommunicatorsCarryAPlanAndStayTheCallers) {
+  if (do_ranks_share_a_device()) GTEST_SKIP() << kNeedsNccl;
   ncclComm_t opened[kRanks] = {};
   ASSERT_EQ(ncclCommInitAll(opened, kRanks, nullptr), ncclSuccess);
   executor::CommunicatorOptions options;
