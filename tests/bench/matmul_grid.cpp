@@ -1,8 +1,9 @@
 // Times matmuls over a grid of shapes on one GPU: the library's, as mc2 calls it; every algorithm that the library
-// offers for them ("offered"); or mc2's own matmul of several experts ("grouped"). The results are
-// data/gpu/matmuls_h100.csv, matmuls_h200.csv, library_matmuls_h200.csv and grouped_matmuls_h200.csv. matmul_rates.py
-// fits the rates of planner/src/gpu_matmul.cpp to the last two.
-//   mc2-matmul-grid ROUNDS [offered | grouped] > FILE
+// offers for them ("offered"), also where B is stored as [n, k] ("transposed"); or mc2's own matmul of several experts
+// ("grouped"). The results are matmuls_h100.csv, matmuls_h200.csv, library_matmuls_h200.csv,
+// library_matmuls_transposed_h200.csv and grouped_matmuls_h200.csv in data/gpu. matmul_rates.py reads them and fits the
+// rates of planner/src/gpu_matmul.cpp to what is "offered" and "grouped".
+//   mc2-matmul-grid ROUNDS [offered | transposed | grouped] > FILE
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -146,9 +147,10 @@ Grid library_grid(GemmContext& context, const GemmOperands& operands, cudaStream
 }
 
 /// Every algorithm that the library offers, its own choice first. Algorithms alike in tile and parts of k count once.
-Grid offered_grid(GemmContext& context, const GemmOperands& operands, cudaStream_t stream) {
+Grid offered_grid(GemmContext& context, const GemmOperands& operands, bool b_is_transposed, cudaStream_t stream) {
   Grid grid{"m,n,k,batch,sm_count,tile,k_parts"};
-  for (const GemmShape& shape : library_shapes()) {
+  for (GemmShape shape : library_shapes()) {
+    shape.b_is_transposed = b_is_transposed;
     std::set<std::string> known;
     std::size_t offered_count = 1;
     for (std::size_t i = 0; i < offered_count; ++i) {
@@ -257,9 +259,9 @@ void run(int round_count, std::string_view what) {
   const Stream stream = make_stream(false);
   const Event start = make_event(true), end = make_event(true);
   const GemmOperands operands = operands_of(a, b, c);
-  auto grid = is_grouped          ? grouped_grid(operands, pool, stream.get())
-              : what == "offered" ? offered_grid(context, operands, stream.get())
-                                  : library_grid(context, operands, stream.get());
+  auto grid = is_grouped     ? grouped_grid(operands, pool, stream.get())
+              : what.empty() ? library_grid(context, operands, stream.get())
+                             : offered_grid(context, operands, what == "transposed", stream.get());
   std::vector<Timed*> order;
   for (auto& one : grid.timed) order.push_back(&one);
   std::mt19937 random(7);
@@ -281,9 +283,12 @@ void run(int round_count, std::string_view what) {
 
 int main(int argc, char** argv) {
   const int round_count = argc >= 2 ? std::atoi(argv[1]) : 0;
+  constexpr std::array<std::string_view, 3> kKinds{"offered", "transposed", "grouped"};
   const std::string_view what = argc == 3 ? argv[2] : "";
-  if (round_count < 1 || round_count > 1000 || argc > 3 || (argc == 3 && what != "grouped" && what != "offered")) {
-    std::fputs("usage: mc2-matmul-grid ROUNDS [offered | grouped] (1 to 1000; 15 take three minutes)\n", stderr);
+  const bool is_known = argc <= 2 || (argc == 3 && std::ranges::find(kKinds, what) != kKinds.end());
+  if (round_count < 1 || round_count > 1000 || !is_known) {
+    std::fputs("usage: mc2-matmul-grid ROUNDS [offered | transposed | grouped] (1 to 1000; 15 take three minutes)\n",
+               stderr);
     return 2;
   }
   try {

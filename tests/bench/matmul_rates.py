@@ -122,6 +122,7 @@ def fit(shapes, us, told, first):
 
 
 def show(name, errors):
+    errors = numpy.abs(errors)
     print(f"{name:64} {len(errors):5} {100 * numpy.median(errors):6.1f} {100 * numpy.quantile(errors, 0.9):6.1f}")
 
 
@@ -132,12 +133,10 @@ def read(path, *keys):
 
 
 class Library:
-    """The times of data/gpu/library_matmuls_h200.csv, without the tiles that are known to be slow."""
+    """Times of all algorithms that the library offers, without the tiles that are known to be slow."""
 
-    def __init__(self):
-        rows, table = read(
-            "data/gpu/library_matmuls_h200.csv", "m", "n", "k", "batch", "sm_count", "k_parts", "median_us"
-        )
+    def __init__(self, path):
+        rows, table = read(path, "m", "n", "k", "batch", "sm_count", "k_parts", "median_us")
         table[table[:, 4] == 0, 4] = SMS
         sides = [row["tile"].split("x") if "x" in row["tile"] else (0, 0) for row in rows]
         self.tiles = [(int(rows), int(columns)) for columns, rows in sides]
@@ -186,11 +185,12 @@ class Library:
         return known[us.argmin()]
 
     def judge(self, log_rates, slowness, shapes):
-        """For each shape the error of its prediction, and the time of what is taken over the library's own choice."""
+        """For each shape the signed error of its prediction, and the time of what is taken over the library's own
+        choice."""
         errors, gains = [], []
         for shape in shapes:
             us = self.us[self.chosen(log_rates, slowness, shape)]
-            errors.append(abs(best_us(log_rates, slowness, shape) / us - 1))
+            errors.append(best_us(log_rates, slowness, shape) / us - 1)
             gains.append(us / self.us[self.offered[shape][0]])
         return numpy.array(errors), numpy.array(gains)
 
@@ -232,7 +232,7 @@ def between(library, fitted, shapes):
 
 
 def library():
-    data = Library()
+    data = Library("data/gpu/library_matmuls_h200.csv")
     number = {shape: data.weight[places[0]] for shape, places in data.offered.items()}
     is_whole = (data.shapes[:, 3] == 1) & (data.shapes[:, 4] == SMS)
     whole = [shape for shape in data.offered if shape[3] == 1 and shape[4] == SMS]
@@ -279,12 +279,27 @@ def library():
         )
         few += list(data.judge(rates, slowness, [shape for shape in whole if number[shape] not in some])[0])
     show("rates of 64 matmuls of 20 (n, k), asked for the others; 10 times", few)
-    gains = numpy.array([gain for shape, (_, gain) in of_others.items() if shape[3] == 1 and shape[4] == SMS])
+    show_gains(numpy.array([gain for shape, (_, gain) in of_others.items() if shape[3] == 1 and shape[4] == SMS]))
+    transposed(log_rates, slowness)
+    as_mc2_calls_it(log_rates, slowness)
+    of_h100(log_rates, slowness)
+
+
+def show_gains(gains):
     mean = numpy.exp(numpy.log(gains).mean())
     print(f"time over the library's own choice: {mean:.3f} in the mean, {gains.min():.2f} to {gains.max():.2f}")
     print(f"of {len(gains)} choices {(gains != 1).sum()} differ")
-    as_mc2_calls_it(log_rates, slowness)
-    of_h100(log_rates, slowness)
+
+
+def transposed(log_rates, slowness):
+    """Prints the errors, and the times of what mc2 takes, where B is stored as [n, k]. Nothing is fitted to them."""
+    data = Library("data/gpu/library_matmuls_transposed_h200.csv")
+    errors, gains = data.judge(
+        log_rates, slowness, [shape for shape in data.offered if shape[3] == 1 and shape[4] == SMS]
+    )
+    show("B stored as [n, k]", errors)
+    show("the same, at the GPU's speed that day", (1 + errors) / numpy.median(1 + errors) - 1)
+    show_gains(gains)
 
 
 def as_mc2_calls_it(log_rates, slowness):
@@ -293,8 +308,8 @@ def as_mc2_calls_it(log_rates, slowness):
     table[table[:, 4] == 0, 4] = SMS
     table = table[(table[:, 3] == 1) & (table[:, 4] == SMS)]
     ratios = numpy.array([best_us(log_rates, slowness, tuple(map(int, row[:5]))) for row in table]) / table[:, 5]
-    show("measured anew, as mc2 calls it", numpy.abs(ratios - 1))
-    show("the same, at the GPU's speed that day", numpy.abs(ratios / numpy.median(ratios) - 1))
+    show("measured anew, as mc2 calls it", ratios - 1)
+    show("the same, at the GPU's speed that day", ratios / numpy.median(ratios) - 1)
 
 
 def of_h100(log_rates, slowness):

@@ -315,7 +315,6 @@ class MatmulBuilder {
     shape.b_is_transposed = is_b_transposed(state_);
     shape.sm_count = plan_.variant.gemm_sm_count;
     shape.tile = plan_.variant.gemm_tile;
-    if (shape.b_is_transposed) return Gemm(context, shape, operands); // the planner's times are of B as [k, n]
     const planner::MatmulCall call{shape.rows, shape.batch_count, shape.sm_count};
     return Gemm(context, shape, operands, [&](std::span<const planner::MatmulTile> offered) {
       return planner::choose_tile(plan_.communicator.fingerprint(), op, call, offered);
