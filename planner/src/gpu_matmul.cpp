@@ -233,6 +233,12 @@ MatmulTimes times_of(const GpuRates& rates, const OpSpec& op, const Variant& var
 
 } // namespace
 
+std::vector<MatmulTile> known_tiles() {
+  std::vector<MatmulTile> tiles;
+  for (const KnownTile& one : kTiles) tiles.push_back({one.rows, one.columns});
+  return tiles;
+}
+
 std::size_t choose_tile(const Fingerprint& machine, const OpSpec& op, const MatmulCall& call,
                         std::span<const MatmulTile> offered) {
   const auto rates = gpu_rates(machine, op);

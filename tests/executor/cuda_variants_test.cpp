@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/runtime/gemm.hpp"
 #include "backends/cuda/transports/transport.hpp"
 
 namespace mc2::executor::cuda {
@@ -15,6 +16,10 @@ namespace {
 using planner::DType;
 using planner::OpKind;
 using planner::OpSpec;
+
+TEST(CudaVariants, TilesOfTheLibraryAreThoseWhoseTimesThePlannerKnows) {
+  EXPECT_THAT(described_tiles(), ::testing::UnorderedElementsAreArray(planner::known_tiles()));
+}
 
 TEST(CudaVariants, TileByTileIsForHoppersShortTypesAndAlignedRows) {
   const GpuTraits hopper{.sm_count = 132, .compute_capability = 90};

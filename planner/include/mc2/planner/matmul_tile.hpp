@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/op_spec.hpp"
@@ -15,7 +16,12 @@ namespace mc2::planner {
 struct MatmulTile {
   int rows = 0, columns = 0; ///< of C, which an SM multiplies at once; 0 if they are not known
   int k_parts = 1;           ///< k is split into so many parts, which are multiplied side by side and then added up
+
+  [[nodiscard]] auto operator<=>(const MatmulTile&) const = default;
 };
+
+/// The tiles whose times are known, of one part each.
+[[nodiscard]] std::vector<MatmulTile> known_tiles();
 
 /// One call of the library: `batch_count` products of `rows` rows each, by the same [op.n, op.k] matrix.
 struct MatmulCall {

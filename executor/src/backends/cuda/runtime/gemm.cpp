@@ -123,6 +123,12 @@ planner::MatmulTile described(const cublasLtMatmulAlgo_t& algorithm) {
 
 } // namespace
 
+std::vector<planner::MatmulTile> described_tiles() {
+  std::vector<planner::MatmulTile> tiles;
+  for (const LibraryTile& one : kTiles) tiles.push_back({one.rows, one.columns});
+  return tiles;
+}
+
 Result<int> read_tile(std::string_view name) {
   std::string legal;
   for (const LibraryTile& known : kNamedTiles) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "backends/cuda/runtime/device_pool.hpp"
 #include "backends/cuda/runtime/handles.hpp"
@@ -39,6 +40,10 @@ struct GemmShape {
 /// Chooses among the algorithms that the library offers: its own choice comes first, and none has a tile that is known
 /// to be slow. Returns an index.
 using AlgorithmChoice = std::function<std::size_t(std::span<const planner::MatmulTile>)>;
+
+/// The tiles, of one part each, that an AlgorithmChoice gets to know; others have no rows. They must be
+/// planner::known_tiles().
+[[nodiscard]] std::vector<planner::MatmulTile> described_tiles();
 
 /// The library's number of a tile, by name, e.g. "128x256". The tile is one of the library's product; its rows are our
 /// columns. Errors: InvalidSpec, listing the legal names.
