@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "mc2/embed/environment.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/units.hpp"
 #include "mc2/store/dates.hpp"
 #include "options/numbers.hpp"
@@ -322,6 +323,11 @@ Result<store::PlanRequest> PlanningOptions::request(planner::OpSpec op) const {
   }
   MC2_TRY(request.options.validate());
   return request;
+}
+
+Result<planner::PlanOptions> PlanningOptions::options_on(const executor::Backend& backend) const {
+  MC2_ASSIGN(const auto asked, request({}));
+  return asked.options_with(planner::default_options_on({{{"backend", std::string(backend.name())}}}));
 }
 
 Result<void> PlanningOptions::check_gain_rule(bool is_analytic) const {

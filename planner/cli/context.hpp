@@ -124,6 +124,8 @@ struct PlanningOptions {
   /// The request for a plan of the operator. Notes whether --align and --min-block are given, as the machine decides
   /// about them otherwise. Errors: InvalidSpec, UnknownName.
   [[nodiscard]] Result<store::PlanRequest> request(planner::OpSpec op) const;
+  /// These options, and a backend's defaults for those that are not given. Errors: as request().
+  [[nodiscard]] Result<planner::PlanOptions> options_on(const executor::Backend& backend) const;
   /// Errors: InvalidSpec for --allow-small-gain if the costs are analytic (planner::has_analytic_curve()), where it
   /// changes nothing.
   [[nodiscard]] Result<void> check_gain_rule(bool is_analytic) const;

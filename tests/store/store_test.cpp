@@ -109,6 +109,13 @@ TEST(Store, NothingOfASharedDeviceIsKept) {
   expect_error(store.put_plan(plan, "tuned", kNow), ErrorCode::Unsupported, reason);
   const auto samples = examples::profile().samples;
   expect_error(store.append_samples(plan.op, plan.fingerprint, samples, kNow), ErrorCode::Unsupported, reason);
+  const std::string exported = R"({"schema":"mc2.store/1","damages":[],"measurements":[],"models":[],"samples":[],)"
+                               R"("plans":[{"created_at":")" +
+                               std::string(kNow) + R"(","purpose":"tuned","document":)" + encode(plan) + "}]}";
+  const auto imported = store.import_json(exported);
+  ASSERT_TRUE(imported.ok()) << imported.error().text();
+  ASSERT_EQ(imported.value().refused.size(), 1U);
+  EXPECT_NE(imported.value().refused[0].find(reason), std::string::npos) << imported.value().refused[0];
   EXPECT_TRUE(store.list_plans().value().empty());
 }
 

@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "commands/commands.hpp"
-#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/render/text.hpp"
 #include "options/number_list.hpp"
@@ -115,9 +114,7 @@ Result<ModelSources> SweepCommand::sources(const PlanGrid& grid) const {
   }
   if (asks_store()) {
     MC2_ASSIGN(const auto backend, executor::find_backend(machine.backend));
-    MC2_ASSIGN(const auto request, planning.request({}));
-    const auto options =
-        request.options_with(planner::default_options_on({{{"backend", std::string(backend->name())}}}));
+    MC2_ASSIGN(const auto options, planning.options_on(*backend));
     MC2_ASSIGN(auto kept, open_store_source(store, machine, grid.families(), options, !no_transfer));
     result.push_back(std::move(kept));
   }

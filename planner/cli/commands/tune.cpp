@@ -7,7 +7,6 @@
 #include "kept_plan.hpp"
 #include "mc2/embed/store_keeper.hpp"
 #include "mc2/embed/workbench.hpp"
-#include "mc2/planner/cutting.hpp"
 #include "mc2/store/codec.hpp"
 #include "options/server_options.hpp"
 #include "options/shapes.hpp"
@@ -111,8 +110,7 @@ Result<std::vector<planner::OpSpec>> TuneCommand::shapes() const {
 Result<profiler::TuneSettings> TuneCommand::settings() const {
   profiler::TuneSettings result;
   MC2_ASSIGN(const auto backend, machine.find());
-  MC2_ASSIGN(const auto request, planning.request({}));
-  result.plan = request.options_with(planner::default_options_on({{{"backend", std::string(backend->name())}}}));
+  MC2_ASSIGN(result.plan, planning.options_on(*backend));
   result.profile = sweep.settings(result.plan.alignment);
   result.profile.plan = result.plan;
   MC2_ASSIGN(result.only, variant.chosen());

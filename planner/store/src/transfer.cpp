@@ -167,6 +167,7 @@ Result<Entry> read_entry(const Fields& fields, Table table) {
   const T value = read_document<T>(fields["document"].apart(status));
   const std::string created_at = moment_at(fields["created_at"]);
   if (status.error) return *status.error;
+  MC2_TRY(value.fingerprint.require_speeds());
   Entry entry{table, {}, {}};
   entry.fingerprint = value.fingerprint;
   if constexpr (std::is_same_v<T, planner::Plan>) {

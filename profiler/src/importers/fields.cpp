@@ -143,12 +143,6 @@ std::string_view without_node(std::string_view text) noexcept {
   return bar != rest.npos && bar > 0 && rest.substr(bar).starts_with("| ") ? rest.substr(bar + 2) : text;
 }
 
-/// Without the code of a colour.
-std::string_view without_colour(std::string_view text) noexcept {
-  const std::size_t end = text.starts_with("\x1b[") ? text.find('m') : std::string_view::npos;
-  return end == std::string_view::npos ? text : text.substr(end + 1);
-}
-
 /// Without the "10:00:00 " of Jenkins.
 std::string_view without_time_of_day(std::string_view text) noexcept {
   constexpr std::string_view kTime = "00:00:00 ";
@@ -160,7 +154,7 @@ std::string_view without_time_of_day(std::string_view text) noexcept {
 
 std::string_view without_first_tag(std::string_view text) noexcept {
   for (const auto without : {without_kubectl_tag, without_stream_name, without_stream_tag, without_bracketed_time,
-                             without_rank, without_node, without_time_of_day, without_colour})
+                             without_rank, without_node, without_time_of_day})
     if (const std::string_view rest = without(text); rest.size() < text.size()) return rest;
   return text;
 }

@@ -12,7 +12,8 @@ namespace {
 Result<const Importer*> find_importer(LogReader& reader, std::string_view format) {
   const auto table = importer_registry();
   if (!format.empty()) return find_named(table, format, &Importer::name, "--format", "format");
-  const auto head = reader.head();
+  std::string head(reader.head());
+  head.resize(remove_colours(head.data(), head.size()));
   const auto found = std::ranges::find_if(table, [&](const Importer& importer) { return importer.detect(head); });
   if (found != table.end()) return &*found;
   if (head.empty()) return Error{ErrorCode::Malformed, "", reader.fault().empty() ? "is empty" : reader.fault()};

@@ -19,7 +19,8 @@ void append_utf8(std::string& text, unsigned code) {
       put(0x80 | (code & 0x3F));
 }
 
-/// Leaves out the codes of colours that terminals show ("\x1b[32m"). Returns the new size.
+} // namespace
+
 std::size_t remove_colours(char* text, std::size_t size) {
   constexpr char kEscape = '\x1b';
   char* into = static_cast<char*>(std::memchr(text, kEscape, size));
@@ -35,8 +36,6 @@ std::size_t remove_colours(char* text, std::size_t size) {
   }
   return static_cast<std::size_t>(into - text);
 }
-
-} // namespace
 
 LogReader::LogReader(ByteSource& source)
     : source_(source), inflater_(source), buffer_(2 * kFirstChunkBytes), chunk_bytes_(kFirstChunkBytes) {}

@@ -62,6 +62,9 @@ struct Line {
 inline constexpr std::size_t kHeadBytes = 1 << 20;
 inline constexpr std::size_t kMaxLogLineBytes = 1 << 20;
 
+/// Leaves out the codes of colours that terminals show ("\x1b[32m"). @return the new size
+std::size_t remove_colours(char* text, std::size_t size);
+
 /// Lines of a log in UTF-8, whatever its encoding, in bounded memory.
 class LogReader {
  public:
