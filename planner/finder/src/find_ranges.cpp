@@ -92,9 +92,10 @@ class Segments {
     ++result_.planned_count;
     return {};
   }
-  /// The speed of later runs depends on m. The speed at the middle of each octave of m stands for the whole octave.
+  /// The speed of later runs depends on m, and so does their spread. Those at the middle of each octave of m stand for
+  /// the whole octave.
   Result<void> plan_rows(const FoundModel& found, std::int64_t last_m) {
-    if (found.level.run_count == 0) return plan_at_one_speed(found, last_m);
+    if (!found.has_later_runs) return plan_at_one_speed(found, last_m);
     while (next_m_ <= last_m) {
       const std::int64_t end_m = std::min(2 * next_m_ - 1, last_m);
       const auto middle_m = static_cast<std::int64_t>(std::sqrt(static_cast<double>(next_m_ * end_m)));

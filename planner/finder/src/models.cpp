@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "mc2/planner/cutting.hpp"
@@ -22,14 +23,23 @@ Result<T> unnamed(Result<T> found) {
   return Error{found.error().code, "", found.error().message};
 }
 
+/// Of the given models that answer, the one of the nearest length, as store::Store::find_model has it.
 Result<CostModel> find_own(const ModelPlaces& places, const PlanQuestion& question) {
-  for (const CostModel& model : places.given)
-    if (model.fingerprint == question.machine && planner::has_same_block_costs(model.op, question.op)) return model;
+  const auto length = [](const OpSpec& op) { return planner::traits_of(op.kind).cut_axis_length(op); };
+  const CostModel* nearest = nullptr;
+  double least = 0;
+  for (const CostModel& model : places.given) {
+    if (model.fingerprint != question.machine || !planner::has_same_block_costs(model.op, question.op)) continue;
+    const double distance = planner::length_distance(length(model.op), length(question.op));
+    if (nearest == nullptr || distance < least) nearest = &model, least = distance;
+  }
+  if (nearest != nullptr) return *nearest;
   if (places.kept) return places.kept->find_model(question.op, question.machine);
   return Error{ErrorCode::NotFound, "", "no model of " + question.op.text()};
 }
 
-/// The given and kept models of the question's machine.
+/// The given and kept models of the question's machine. Of several of one operator, the first counts: given models
+/// hide kept ones, and a store hides those below it.
 std::vector<CostModel> neighbours(const ModelPlaces& places, const PlanQuestion& question) {
   std::vector<CostModel> near;
   for (const CostModel& model : places.given)
@@ -38,6 +48,8 @@ std::vector<CostModel> neighbours(const ModelPlaces& places, const PlanQuestion&
     auto kept = places.kept->list_models(question.op, question.machine);
     near.insert(near.end(), std::make_move_iterator(kept.begin()), std::make_move_iterator(kept.end()));
   }
+  std::set<OpSpec> seen;
+  std::erase_if(near, [&](const CostModel& model) { return !seen.insert(model.op).second; });
   return near;
 }
 

@@ -123,12 +123,23 @@ Result<void> require_asked(const planner::Plan& plan, const PlanQuestion& questi
   if (plan.fingerprint != question.machine)
     return Error{ErrorCode::Stale, "",
                  "is for another machine (" + question.machine.differences(plan.fingerprint).front() + ")"};
+  if (question.variant && plan.variant != *question.variant)
+    return Error{ErrorCode::NotFound, "", "is of variant " + plan.variant.text()};
   return {};
 }
+
+namespace {
+
+Error not_at_present_speed() {
+  return {ErrorCode::NotFound, "", "predicted at an earlier speed; the present one is asked for"};
+}
+
+} // namespace
 
 PlanSource given_plan(std::string name, planner::Plan plan) {
   return {name, [stored = unkept(std::move(plan)), name](const PlanQuestion& question) -> Result<FoundPlan> {
             MC2_TRY(require_asked(stored.plan, question));
+            if (question.time_uncut) return not_at_present_speed();
             return FoundPlan{stored, name, Origin::Given};
           }};
 }
@@ -156,8 +167,7 @@ PlanSource kept_plans(Kept kept) {
   return {name, [kept = std::move(kept), name](const PlanQuestion& question) -> Result<FoundPlan> {
             if (question.options && !question.options->counts.empty())
               return Error{ErrorCode::NotFound, "", "are for equal splits between the ranks, not for counts of rows"};
-            if (question.time_uncut)
-              return Error{ErrorCode::NotFound, "", "have the speed at which they were raced, not the present one"};
+            if (question.time_uncut) return not_at_present_speed();
             MC2_ASSIGN(auto plan, kept.find_plan({question.op, store::digest(question.machine.canonical_text()),
                                                   tuned_purpose(question)}));
             FoundPlan found{std::move(plan), name, Origin::Kept};

@@ -148,7 +148,12 @@ class Tuner {
 
 Result<void> Tuner::find_model() {
   if (settings_.known_model) {
-    tuned_.model = *settings_.known_model;
+    CostModel model = *settings_.known_model;
+    if (planner::has_same_block_costs(model.op, bench_.op())) { // its curves are valid for every length
+      model.serial = planner::serial_run(model, bench_.op());
+      model.op = bench_.op();
+    }
+    tuned_.model = std::move(model);
     return {};
   }
   ProfileSettings asked = settings_.profile;

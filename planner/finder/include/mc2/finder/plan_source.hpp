@@ -71,8 +71,8 @@ struct PlanSource {
 /// read, else with the code of the last place.
 [[nodiscard]] Result<FoundPlan> find_plan(std::span<const PlanSource> places, PlanQuestion question);
 
-/// Checks that a plan is for the operator, machine and counts of rows that the question asks for.
-/// Errors: NotFound for another operator or counts; Stale for another machine.
+/// Checks that a plan is for the operator, machine, counts of rows and, if there is one, variant that the question asks
+/// for. Errors: NotFound for another operator, counts or variant; Stale for another machine.
 [[nodiscard]] Result<void> require_asked(const planner::Plan& plan, const PlanQuestion& question);
 
 /// A place that has this one plan, and answers only for the plan's own operator and machine.
