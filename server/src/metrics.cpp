@@ -138,10 +138,10 @@ RequestChildren Metrics::Impl::children_of(const RequestLabels& labels) {
 }
 
 void Metrics::count_request(std::string_view method, std::string_view route, int status,
-                            std::chrono::nanoseconds took) {
+                            std::optional<std::chrono::nanoseconds> took) {
   const RequestChildren counted = impl_->children_of({route == "none" ? "other" : known_method(method), route, status});
   counted.count->Increment();
-  counted.seconds->Observe(std::chrono::duration<double>(took).count());
+  if (took) counted.seconds->Observe(std::chrono::duration<double>(*took).count());
 }
 
 Counter& Metrics::Impl::answers_of(const AnswerLabels& labels) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,7 +19,10 @@ class Metrics {
 
   /// @param route  the route's pattern, or "none"; never text from a client, which would make endlessly many labels.
   ///               Must outlive this object
-  void count_request(std::string_view method, std::string_view route, int status, std::chrono::nanoseconds took);
+  /// @param took  nothing for a request whose time says nothing about the service's speed: a refusal, or a wait that
+  ///              the client asked for
+  void count_request(std::string_view method, std::string_view route, int status,
+                     std::optional<std::chrono::nanoseconds> took);
   /// Counts an answer with one or several plans, whether it was made now or was known.
   /// @param source  "stored", "model" or "what_if"; must outlive this object
   /// @param provenance  of the makespan; must outlive this object

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "change_signal.hpp"
 #include "context.hpp"
@@ -260,7 +261,8 @@ Admission Service::admit(const RequestHead& head) noexcept {
 
 void Service::count_elsewhere(std::string_view method, std::string_view target, int status) {
   const Match match = route_of(method, target);
-  impl_->metrics.count_request(method, match.route != nullptr ? match.route->pattern : kNoRoute, status, {});
+  impl_->metrics.count_request(method, match.route != nullptr ? match.route->pattern : kNoRoute, status,
+                               std::nullopt);
 }
 
 namespace {

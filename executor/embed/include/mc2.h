@@ -77,7 +77,9 @@ enum {
   /* a struct whose size or version is impossible, or that sets fields which this library does not know */
   MC2_ERROR_STRUCT = 102,
   MC2_ERROR_MEMORY = 103, /* not enough memory */
-  MC2_ERROR_BUSY = 104,   /* another thread is using the same communicator or mc2_collectives */
+  /* another thread is using the same communicator or mc2_collectives; or a function that mc2 calls uses the store of
+   * the call that it belongs to */
+  MC2_ERROR_BUSY = 104,
   MC2_ERROR_FORK = 105    /* the handle was opened before fork(), by the parent */
 };
 

@@ -154,8 +154,9 @@ Result<void> PlanFinder::Impl::open_places() {
 }
 
 Result<FoundPlanPtr> PlanFinder::Impl::look_up(const PlanQuestion& question) {
+  const auto asked_at = PlanCache::Clock::now(); // a change that is told while it is asked makes the answer old
   auto plan = ask(question);
-  if (plan) cache.put(question, plan.value(), PlanCache::Clock::now());
+  if (plan) cache.put(question, plan.value(), asked_at);
   return plan;
 }
 
@@ -172,6 +173,7 @@ Result<FoundPlanPtr> PlanFinder::Impl::ask(const PlanQuestion& question) {
 
 /// Looks the plan up anew. If that fails, the old plan stays: a program must not lose its plan because a disk failed.
 Result<FoundPlanPtr> PlanFinder::Impl::renew(const PlanQuestion& question, const FoundPlanPtr& old) {
+  const auto asked_at = PlanCache::Clock::now();
   std::string reason;
   try {
     auto found = look_up(question);
@@ -181,7 +183,7 @@ Result<FoundPlanPtr> PlanFinder::Impl::renew(const PlanQuestion& question, const
     reason = error.what();
   }
   tell(LogLevel::Warning, "event=plan_kept op=" + in_quotes(question.op.text()) + " reason=" + in_quotes(reason));
-  cache.put(question, old, PlanCache::Clock::now());
+  cache.put(question, old, asked_at);
   return old;
 }
 

@@ -6,6 +6,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <mutex>
 #include <optional>
@@ -218,7 +219,10 @@ Result<HttpAnswer> SocketTransport::exchange(Socket socket, const Call& call) co
 
 /// Whether sending the request twice has the same effect as sending it once.
 bool may_be_repeated(const HttpRequest& request) {
-  return request.method == "GET" || !request.target.starts_with("/v1/measurements");
+  const auto is_condition = [](const auto& header) { return header.first.starts_with("If-"); };
+  if (request.method == "GET") return true;
+  return std::ranges::none_of(request.headers, is_condition) && // which fails once the write has been carried out
+         !request.target.starts_with("/v1/measurements");
 }
 
 Result<HttpAnswer> SocketTransport::call(const HttpRequest& request, std::chrono::milliseconds deadline,

@@ -384,7 +384,7 @@ class Connection {
       const Admission full{.refusal = busy(kTooManyUploads, request.id)};
       co_return co_await turn_away(parser, request, full);
     }
-    lowest_.expires_after(limits_->body_timeout);
+    lowest_.expires_after(limits_->body_timeout * (1 + parser.content_length().value_or(0) / kBytesPerBodyTimeout));
     const bool asks_first = header.version() >= 11 && beast::iequals(header[http::field::expect], "100-continue");
     if (asks_first && !parser.is_done()) {
       http::response<http::empty_body> go_on{http::status::continue_, header.version()};
@@ -659,6 +659,8 @@ class Connection {
     co_return !error;
   }
   static constexpr std::size_t kPartBytes = 256 << 10;
+  /// A body of 64 MiB gets 90 s by default, enough for a line of 6 Mbit/s.
+  static constexpr std::uint64_t kBytesPerBodyTimeout = 8 << 20;
 
   /// Reads on for a moment: closing with unread bytes would destroy the answer before a client that is still sending
   /// gets it.

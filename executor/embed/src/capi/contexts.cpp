@@ -11,10 +11,12 @@ constexpr std::uint32_t kKnownFlags = MC2_CONTEXT_NO_ENVIRONMENT | MC2_CONTEXT_D
 /// The most files or models of a context: a larger number is taken for a mistake of the caller.
 constexpr std::size_t kMaxListed = 65'536;
 
-void take_service(const mc2_context_options& from, embed::FinderOptions& options) {
+void take_service(const mc2_context_options& from, const embed::Environment& environment,
+                  embed::FinderOptions& options) {
   if (from.server_url != nullptr) {
-    options.service.reset();
-    if (from.server_url[0] != '\0') options.service.emplace().url = from.server_url;
+    embed::Environment elsewhere = environment; // the token and the certificates stay the environment's
+    elsewhere.server_url = from.server_url;
+    options.service = embed::finder_options(elsewhere).service;
   }
   if (options.service && from.server_token != nullptr) options.service->token = from.server_token;
   if (options.service && from.server_ca != nullptr) options.service->ca_file = from.server_ca;
@@ -50,7 +52,7 @@ embed::FinderOptions read_context_options(const mc2_context_options* address) {
   if ((from.flags & MC2_CONTEXT_NO_ENVIRONMENT) == 0) environment = take(embed::read_environment());
   auto options = embed::finder_options(environment);
   if (from.store != nullptr) options.store = from.store;
-  take_service(from, options);
+  take_service(from, environment, options);
   take_lists(from, options);
   if (from.refresh_ms != 0) options.refresh = std::chrono::milliseconds(from.refresh_ms);
   if ((from.flags & MC2_CONTEXT_DISABLED) != 0) options.is_disabled = true;

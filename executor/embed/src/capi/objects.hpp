@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "capi/handles.hpp"
@@ -122,18 +123,26 @@ struct StoreObject final : Object {
   static constexpr Kind kKind = Kind::Store;
   explicit StoreObject(store::Store opened) : store(std::make_unique<store::Store>(std::move(opened))) {}
   ~StoreObject() override;
-  std::mutex mutex; ///< guards the store: one thread at a time uses its connection
+  std::mutex mutex;                      ///< guards the store: one thread at a time uses its connection
+  std::atomic<std::thread::id> holder{}; ///< the thread that has locked the mutex
   std::unique_ptr<store::Store> store;
   const executor::ProcessMark process;
 };
 
-/// Locks a store for a call. Leaves the call with MC2_ERROR_FORK in a child of the process that opened it.
+/// Locks a store for a call. Leaves the call with MC2_ERROR_FORK in a child of the process that opened it, and with
+/// MC2_ERROR_BUSY in a callback of a call that has locked it.
 class OpenStore {
  public:
   explicit OpenStore(const mc2_store* handle) : object_(handle) {
     check_process(object_->process, "store"); // before locking: the parent may have held the mutex during fork()
+    if (object_->holder == std::this_thread::get_id())
+      fail(MC2_ERROR_BUSY, "store", "is in use by the call that called this function; use it after that call");
     lock_ = std::unique_lock(object_->mutex);
+    object_->holder = std::this_thread::get_id();
   }
+  ~OpenStore() { object_->holder = std::thread::id{}; }
+  OpenStore(const OpenStore&) = delete;
+  OpenStore& operator=(const OpenStore&) = delete;
   [[nodiscard]] store::Store* operator->() const noexcept { return object_->store.get(); }
   [[nodiscard]] store::Store& operator*() const noexcept { return *object_->store; }
 

@@ -106,8 +106,9 @@ mc2_status mc2_plan_blocks(const mc2_plan* plan, int64_t* lengths, size_t capaci
   return call([&] {
     const Pinned<PlanObject> of(plan);
     const auto& blocks = of->plan().cut.block_rows;
+    std::size_t& all = given(count, "count"); // checked before anything is written
     if (capacity > 0) std::copy_n(blocks.begin(), std::min(capacity, blocks.size()), &given(lengths, "lengths"));
-    given(count, "count") = blocks.size();
+    all = blocks.size();
   });
 }
 

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <exception>
+#include <optional>
 #include <vector>
 
 #include "capi/objects.hpp"
@@ -114,6 +116,9 @@ auto together(executor::Communicator& ranks, const Work& work) {
   } catch (const CallFailed& own) {
     static_cast<void>(ranks.share_error(Error{ErrorCode::InvalidSpec, own.field, own.message}));
     throw;
+  } catch (const std::exception& own) { // such as std::bad_alloc
+    static_cast<void>(ranks.share_error(Error{ErrorCode::Unsupported, "", own.what()}));
+    throw;
   }
 }
 
@@ -153,8 +158,9 @@ mc2_status mc2_communicator_ranks(const mc2_communicator* communicator, int32_t*
     const Pinned<CommunicatorObject> of(communicator);
     check_process(of->shared->process(), "communicator");
     const auto local = of->shared->get().local_ranks();
+    std::size_t& all = given(count, "count"); // checked before anything is written
     if (capacity > 0) std::copy_n(local.begin(), std::min(capacity, local.size()), &given(ranks, "ranks"));
-    given(count, "count") = local.size();
+    all = local.size();
   });
 }
 
@@ -167,15 +173,16 @@ mc2_status mc2_prepare(mc2_communicator* communicator, const mc2_plan* plan, con
   return call([&] {
     given(prepared, "prepared");
     const Pinned<CommunicatorObject> on(communicator);
-    const Pinned<PlanObject> by(plan);
     const Turn turn = on->shared->take_turn();
     executor::Communicator& ranks = on->shared->get();
     executor::ExecuteOptions execute;
+    std::optional<Pinned<PlanObject>> by;
     const auto views = together(ranks, [&] {
+      by.emplace(plan);
       execute.accept_other_fingerprint = read_optional_struct(options, "options").accept_other_machine != 0;
-      return read_buffers(buffers, count, ranks.local_ranks().size(), by->plan().op);
+      return read_buffers(buffers, count, ranks.local_ranks().size(), (*by)->plan().op);
     });
-    hand_out(std::make_unique<PreparedObject>(on->shared, take(executor::prepare(by->plan(), views, ranks, execute))),
+    hand_out(std::make_unique<PreparedObject>(on->shared, take(executor::prepare((*by)->plan(), views, ranks, execute))),
              prepared);
   });
 }

@@ -18,7 +18,7 @@ struct Limits {
   std::size_t upload_bytes = 64 << 20;             ///< of a body on routes that keep models, samples or logs
   int upload_count = 4;                            ///< bodies above body_bytes at a time; a further one gets 503
   std::chrono::milliseconds header_timeout{5'000}; ///< each for the TLS handshake, the first byte, the headers
-  std::chrono::milliseconds body_timeout{10'000};  ///< to read a body, and to write each 256 KiB of an answer
+  std::chrono::milliseconds body_timeout{10'000};  ///< to read each 8 MiB of a body, to write each 256 KiB of an answer
   std::chrono::milliseconds idle_timeout{30'000};  ///< between two requests of one connection
   std::chrono::milliseconds drain_timeout{5'000};  ///< for requests in flight when the service stops
   int connection_count = 1024;           ///< open at a time; a further one gets 503, or is closed if 64 others get 503
