@@ -185,6 +185,8 @@ client::ForwardedRequest forwarded(const Request& request, const std::string& by
 Response Follower::send_on(const Request& request) const {
   constexpr std::chrono::milliseconds kMostWaiting{1'000}, kLook{2};
   const auto ends = ends_.get_token();
+  if (request.is_given_up && request.is_given_up()) // it waited for others, whose leader may have been silent
+    return problem(503, "the client has gone; nothing was sent on", request.id);
   auto answer = client_.forward(forwarded(request, name_), ends);
   if (!answer)
     return problem(503, "the leader did not take the forwarded request: " + answer.error().message, request.id);

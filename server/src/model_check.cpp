@@ -32,11 +32,12 @@ Result<std::vector<planner::Sample>> samples_since(const store::Store& store, co
                                                    int most_batches) {
   const planner::CostModel& model = kept.model;
   store::ListFilter filter = store::filter_of_equal_costs(model.op, model.fingerprint);
+  filter.created_after = kept.created_at; // by date, because imported samples are old and their rows are new
   filter.limit = std::min(kMostListed, kListedForOne * most_batches);
   MC2_ASSIGN(const auto listed, store.list_samples(filter));
   std::vector<planner::Sample> samples;
   for (const store::Listed& batch : listed) {
-    if (batch.created_at <= kept.created_at || most_batches == 0) break; // the newest come first
+    if (most_batches == 0) break; // the newest come first
     if (!planner::has_same_block_costs(batch.key.op, model.op)) continue;
     const auto found = store.find_samples(batch.digest);
     if (!found) continue; // removed meanwhile

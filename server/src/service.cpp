@@ -152,6 +152,8 @@ std::shared_ptr<void> Service::subscribe(std::function<void()> wake, int most) {
   return impl_->changes.subscribe(std::move(wake), static_cast<std::size_t>(most));
 }
 
+bool Service::forwards_writes() const noexcept { return impl_->config.leader.is_sent_documents; }
+
 void Service::start_draining() noexcept {
   impl_->is_draining = true;
   if (impl_->follower) impl_->follower->stop();
@@ -261,8 +263,7 @@ Admission Service::admit(const RequestHead& head) noexcept {
 
 void Service::count_elsewhere(std::string_view method, std::string_view target, int status) {
   const Match match = route_of(method, target);
-  impl_->metrics.count_request(method, match.route != nullptr ? match.route->pattern : kNoRoute, status,
-                               std::nullopt);
+  impl_->metrics.count_request(method, match.route != nullptr ? match.route->pattern : kNoRoute, status, std::nullopt);
 }
 
 namespace {

@@ -393,6 +393,40 @@ TEST(CHandles, FreedByOneThreadEndWithTheLastCallOfAnother) {
 
 // ---- Processes
 
+/// What a function that mc2_tune() calls gets from the store that the tuning uses.
+struct InsideTuning {
+  mc2_store* store;
+  mc2_machine* here;
+  mc2_status seen = MC2_OK;
+
+  static std::int32_t ask(void* user) {
+    auto& self = *static_cast<InsideTuning*>(user);
+    const auto spec = op();
+    mc2_plan* plan = nullptr;
+    self.seen = mc2_store_get_plan(self.store, &spec, self.here, nullptr, &plan);
+    return 1; // ends the tuning
+  }
+};
+
+TEST(CHandles, AStoreIsBusyForFunctionsOfTheTuningThatUsesIt) {
+  const Directory directory;
+  InsideTuning inside{nullptr, machine()};
+  MC2_ASSERT_OK(mc2_store_open(directory.file("s.db").c_str(), 0, &inside.store));
+  mc2_communicator* const ranks = communicator();
+  const auto spec = op();
+  mc2_tune_options options = MC2_INIT(mc2_tune_options);
+  options.store = inside.store;
+  options.is_cancelled = &InsideTuning::ask;
+  options.user = &inside;
+  mc2_plan* plan = nullptr;
+  EXPECT_EQ(mc2_tune(ranks, &spec, &options, &plan), MC2_ERROR_CANCELLED);
+  EXPECT_EQ(inside.seen, MC2_ERROR_BUSY);
+  EXPECT_EQ(mc2_store_get_plan(inside.store, &spec, inside.here, nullptr, &plan), MC2_ERROR_NOT_FOUND);
+  EXPECT_EQ(mc2_free_communicator(ranks), MC2_OK);
+  EXPECT_EQ(mc2_free_store(inside.store), MC2_OK);
+  EXPECT_EQ(mc2_free_machine(inside.here), MC2_OK);
+}
+
 TEST(CFork, WhatThreadsAndFilesBelongToIsRefusedInTheChildAndTheRestWorks) {
   const Directory directory;
   mc2_context_options offline = MC2_INIT(mc2_context_options);

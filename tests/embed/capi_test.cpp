@@ -54,6 +54,8 @@ TEST(CInterface, PlansFromAModelAndReadsTheDocumentBack) {
 
   std::array<std::int64_t, 64> lengths{};
   std::size_t count = 0;
+  EXPECT_EQ(mc2_plan_blocks(plan, lengths.data(), lengths.size(), nullptr), MC2_ERROR_INVALID_SPEC);
+  EXPECT_EQ(lengths.front(), 0) << "outputs are written on success only";
   MC2_ASSERT_OK(mc2_plan_blocks(plan, lengths.data(), lengths.size(), &count));
   ASSERT_EQ(static_cast<std::int64_t>(count), summary.block_count);
   std::int64_t rows = 0;

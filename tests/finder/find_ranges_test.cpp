@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "support/models.hpp"
@@ -95,6 +96,24 @@ TEST(FindRanges, AreLessSureAsLaterRunsSay) {
   const PlanRanges sure = find_ranges(models.finder(), question(1024), 1024).value();
   const PlanRanges wide = find_ranges(unsure, question(1024), 1024).value();
   EXPECT_LT(wide.ranges[0].benefit_interval->low, sure.ranges[0].benefit_interval->low - 0.1);
+}
+
+// No run of this operator is known, but longer and shorter runs of others are.
+TEST(FindRanges, EachOctaveIsAsSureAsRunsOfItsLengthWere) {
+  Models models;
+  models.add(1024, 1);
+  const auto unsure_above = [&](const PlanQuestion& asked) {
+    auto found = models.find(asked);
+    found.value().has_later_runs = true;
+    found.value().spread.overlap = asked.op.m < 300 ? 0.02 : 0.3;
+    return found;
+  };
+  const auto low_at = [&](std::int64_t m, std::int64_t first_m) {
+    const PlanRanges ranges = find_ranges(unsure_above, question(1000), first_m).value();
+    const auto at = std::ranges::find_if(ranges.ranges, [m](const auto& range) { return range.last_m >= m; });
+    return at->benefit_interval->low;
+  };
+  EXPECT_NEAR(low_at(1000, 100), low_at(1000, 800), 0.02);
 }
 
 // Each lane was off by 80 %, but whole runs by 5 % only, and the narrower spread holds.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -339,6 +340,43 @@ TEST(FindPlan, WhatIsAskedOfNowPassesOverWhatWasTuned) {
   const auto found = find_plan(shelf.sources(), now).value();
   EXPECT_EQ(found.origin, Origin::Model);
   EXPECT_NE(found.stored.plan.makespan.reason.find("at the speed that the uncut parts have now"), std::string::npos);
+}
+
+TEST(FindPlan, AGivenPlanAnswersNeitherForAnotherVariantNorForThePresentSpeed) {
+  const auto plan = planner::predict_cut(op_of(1024), model_of(op_of(1024)), {{320, 704}}).value();
+  const PlanSource given = given_plan("given plan", plan);
+  PlanQuestion asked = question();
+  asked.variant = plan.variant;
+  EXPECT_TRUE(given.find(asked).ok());
+  asked.variant = planner::Variant{"ring", {}};
+  EXPECT_THAT(given.find(asked).error().message, HasSubstr("is of variant direct"));
+  PlanQuestion now = question();
+  now.time_uncut = [](const CostModel&) -> Result<std::vector<planner::UncutTimes>> {
+    return std::vector<planner::UncutTimes>{};
+  };
+  EXPECT_THAT(given.find(now).error().message, HasSubstr("predicted at an earlier speed"));
+}
+
+TEST(FindModel, TakesTheNearestOfSeveralGivenModels) {
+  std::vector<CostModel> given{model_of(op_of(128)), model_of(op_of(8192))};
+  for (int turn = 0; turn < 2; ++turn) {
+    EXPECT_EQ(find_model({.given = given}, question(op_of(6000))).value().model.op.m, 8192);
+    EXPECT_EQ(find_model({.given = given}, question(op_of(256))).value().model.op.m, 128);
+    std::ranges::reverse(given);
+  }
+}
+
+TEST(FindModel, AHiddenModelOfTheSameOperatorSaysNothingOfMessages) {
+  Shelf shelf;
+  shelf.models = {model_of(op_of(1024)), model_of(op_of(1024))};
+  for (auto& cost : shelf.models.back().variants) cost = planner::scaled(std::move(cost), 1, 2);
+  const auto makespan_us = [&](std::int64_t m) {
+    const auto asked = question(op_of(m));
+    return plan_with(find_model({.given = {}, .kept = shelf.kept()}, asked).value(), asked).value().makespan.us;
+  };
+  const double with_hidden_us = makespan_us(2048);
+  shelf.models.pop_back();
+  EXPECT_DOUBLE_EQ(with_hidden_us, makespan_us(2048));
 }
 
 TEST(FindModel, PredictsBlocksThatSomebodyChose) {

@@ -201,6 +201,20 @@ TEST(Tune, AKnownModelIsRacedButNotKept) {
   EXPECT_EQ(fresh.plans.front().cut, tuned.plan.cut);
 }
 
+TEST(Tune, AKnownModelMayBeOfAnotherLength) {
+  planner::OpSpec longer = invented_op();
+  longer.m *= 2;
+  InventedBench bench(longer, {{kDirect, {}}}), other(invented_op(), {{kDirect, {}}});
+  Notebook notebook, fresh;
+  auto asked = settings();
+  asked.known_model = std::make_shared<planner::CostModel>(*tune(bench, settings(), notebook).value().model);
+  const auto tuned = tune(other, asked, fresh);
+  ASSERT_TRUE(tuned) << tuned.error().text();
+  EXPECT_TRUE(fresh.samples.empty());
+  EXPECT_EQ(tuned.value().plan.op, invented_op());
+  EXPECT_TRUE(tuned.value().plan.validation.has_value());
+}
+
 TEST(Tune, PlansWithTheVariantThatIsAskedForOnly) {
   const std::vector<std::pair<Variant, InventedCosts>> costs{{kDirect, {}}, {kRing, {20, 1, 15, 2}}};
   InventedBench bench(invented_op(), costs);

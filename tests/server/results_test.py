@@ -192,6 +192,13 @@ class ResultsTest(ServiceTest):
         kept = self.service.json("POST", "/v1/measurements", alone, status=201)
         self.assertEqual(self.service.json("GET", f"/v1/measurements/{kept['digest']}"), alone)
 
+    def test_a_measurement_that_is_sent_again_is_kept_once(self):
+        race = {**self.exported()["measurements"][0]["document"], "fused_us": 77}
+        before = len(self.exported()["measurements"])
+        kept = [self.service.json("POST", "/v1/measurements", race, status=201) for _ in range(3)]
+        self.assertEqual(len({one["digest"] for one in kept}), 1)
+        self.assertEqual(len(self.exported()["measurements"]), before + 1)
+
     def test_a_plan_whose_operator_runs_at_another_speed_is_worth_tuning_again(self):
         before = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")
         self.assertNotIn("stale", before)

@@ -119,6 +119,16 @@ class TokensTest(ServiceTest):
         self.assertEqual(self.status(service, "GET", PLAN), 200)
         self.assertEqual(self.status(service, "POST", "/v1/plans", body="{"), 400)
 
+    def test_refusals_are_no_fast_answers(self):
+        token = self.token("read")
+        service = self.start("--refused-tokens-per-s", 0)
+        for _ in range(20):
+            self.assertEqual(self.status(service, "GET", PLAN), 401)
+        self.assertEqual(self.status(service, "GET", PLAN, token), 200)
+        text = service.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})[2].decode()
+        self.assertIn('mc2_requests_total{method="GET",route="/v1/plan",status="401"} 20\n', text)
+        self.assertIn('mc2_request_seconds_count{route="/v1/plan"} 1\n', text)
+
     def test_roles_may_what_they_may_and_no_more(self):
         tokens = {role: self.token(role) for role in ("read", "write", "admin")}
         service = self.start("--refused-tokens-per-s", 0)

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <filesystem>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,7 +46,7 @@ TEST(Store, CreatesPrivateFileAndDirectories) {
   EXPECT_EQ(mode_of(directory / "a/b"), 0700);
   EXPECT_EQ(mode_of(directory / "a/b/mc2.db"), 0600);
   EXPECT_TRUE(store.check().is_healthy);
-  EXPECT_EQ(store.stats().value().schema_version, 6);
+  EXPECT_EQ(store.stats().value().schema_version, 7);
 }
 
 TEST(Store, UsesARollbackJournalAndLeavesNoneBehind) {
@@ -432,6 +434,44 @@ TEST(Store, SpeedRatiosAreOfTheNewestMeasurementsWithAPrediction) {
   EXPECT_EQ(store.add_measurement(fingerprint, predicted, kNow).error().code, ErrorCode::InvalidSpec);
 }
 
+TEST(Store, SpeedsOfAnEarlierDateAreOlderThoughTheyAreImportedLater) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const auto fingerprint = examples::fingerprint();
+  Measurement one = examples::measurement();
+  one.predicted_compute_us = one.predicted_communication_us = 40;
+  for (const auto& [compute_us, date] :
+       {std::pair{20.0, "2026-11-02T00:00:00Z"}, {80.0, "2026-05-01T00:00:00Z"}, {40.0, "2026-11-01T00:00:00Z"}}) {
+    one.compute_us = compute_us;
+    ASSERT_TRUE(store.add_measurement(fingerprint, one, date).ok());
+  }
+  const auto record = store.speed_record(examples::op(), fingerprint).value();
+  ASSERT_EQ(record.ratios.size(), 3U);
+  ASSERT_EQ(record.runs.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const double compute_us = std::array{20.0, 40.0, 80.0}[i];
+    EXPECT_EQ(record.ratios[i].compute, compute_us / 40);
+    EXPECT_EQ(record.runs[i].compute_us, compute_us);
+  }
+}
+
+TEST(Store, SamplesThatAreKeptAlreadyKeepTheirDate) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const planner::Profile profile = examples::profile();
+  const auto keep = [&](std::span<const planner::Sample> samples, const char* date) {
+    ASSERT_TRUE(store.replace_samples(profile.op, profile.fingerprint, samples, date).ok());
+  };
+  const auto date = [&] { return store.list_samples({}).value().front().created_at; };
+  keep(profile.samples, "2026-11-01T00:00:00Z");
+  keep(profile.samples, "2026-11-02T00:00:00Z");
+  EXPECT_EQ(date(), "2026-11-01T00:00:00Z");
+  EXPECT_TRUE(store.list_samples({.created_after = "2026-11-01T00:00:00Z"}).value().empty());
+  keep(std::span(profile.samples).first(profile.samples.size() - 1), "2026-11-03T00:00:00Z");
+  EXPECT_EQ(date(), "2026-11-03T00:00:00Z");
+  EXPECT_EQ(store.list_samples({.created_after = "2026-11-01T00:00:00Z"}).value().size(), 1U);
+}
+
 TEST(Store, UncutRunsAreOfTheOperatorAtAnyLengthNewestFirst) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");
@@ -602,7 +642,7 @@ TEST(Store, OlderSchemaCanBeReadAndIsBroughtUpToDateByAWriter) {
     expect_error(read_only.value().changes_since(0, 1), ErrorCode::ReadOnly, "does not record changes");
   }
   Store writer = open_new(file);
-  EXPECT_EQ(writer.stats().value().schema_version, 6);
+  EXPECT_EQ(writer.stats().value().schema_version, 7);
   EXPECT_EQ(writer.find_plan(kept).value().digest, kept);
   EXPECT_TRUE(writer.revision().ok());
 }

@@ -213,6 +213,15 @@ std::vector<std::string> digests_of(const std::vector<Record>& records) {
   return digests;
 }
 
+/// Whether the records are all that is kept for their key.
+bool are_all_kept(SQLite::Database& database, const PlanKey& key, const std::vector<Record>& records) {
+  SQLite::Statement count(database, "SELECT count(*) FROM sample_batch WHERE " + key_condition(Table::SampleBatch));
+  bind_key(count, Table::SampleBatch, key);
+  count.executeStep();
+  return std::cmp_equal(count.getColumn(0).getInt64(), records.size()) &&
+         std::ranges::all_of(records, [&](const Record& record) { return is_kept(database, record); });
+}
+
 void delete_samples(SQLite::Database& database, const PlanKey& key) {
   SQLite::Statement remove(database, "DELETE FROM sample_batch WHERE " + key_condition(Table::SampleBatch));
   bind_key(remove, Table::SampleBatch, key);
@@ -299,7 +308,9 @@ Result<void> Store::replace_samples(const planner::OpSpec& op, const planner::Fi
   MC2_TRY(fingerprint.require_speeds());
   MC2_ASSIGN(const auto records, sample_records(op, fingerprint, samples, created_at));
   return impl_->write_documents("Store::replace_samples", [&]() -> Result<void> {
-    delete_samples(impl_->database, {op, fingerprint_digest(fingerprint), ""});
+    const PlanKey key{op, fingerprint_digest(fingerprint), ""};
+    if (are_all_kept(impl_->database, key, records)) return {}; // with a new date they would pass for new samples
+    delete_samples(impl_->database, key);
     put_samples(impl_->database, fingerprint, records);
     return {};
   });

@@ -29,6 +29,7 @@ class Conditions {
     if (filter.n) add("n = ?", *filter.n);
     if (filter.k) add("k = ?", *filter.k);
     if (filter.world_size) add("world_size = ?", std::int64_t{*filter.world_size});
+    if (!filter.created_after.empty()) add("created_at > ?", filter.created_after);
     if (filter.before_row) add("id < ?", *filter.before_row);
   }
 

@@ -66,11 +66,11 @@ std::string op_text(const SQLite::Statement& statement) {
 
 /// The first operators of a query over "kind, m, n, k, dtype, world_size", and how many more there are.
 std::string listed_ops(SQLite::Statement& statement) {
-  std::vector<std::string> names;
-  while (statement.executeStep()) names.push_back(op_text(statement));
   std::string result;
-  for (std::size_t i = 0; i < std::min(names.size(), kListedCount); ++i) result += (i ? ", " : "") + one_line(names[i]);
-  if (names.size() > kListedCount) result += " and " + std::to_string(names.size() - kListedCount) + " more";
+  std::size_t count = 0;
+  for (; statement.executeStep(); ++count)
+    if (count < kListedCount) result += (count > 0 ? ", " : "") + one_line(op_text(statement));
+  if (count > kListedCount) result += " and " + std::to_string(count - kListedCount) + " more";
   return result;
 }
 
@@ -123,11 +123,12 @@ planner::SpeedRatio ratios_of(const Measurement& one) {
 const std::string kIsPredicted =
     "json_valid(document) AND json_extract(document, '$.predicted_compute_us') IS NOT NULL ";
 
-/// The newest measurements of a machine with predictions. Only the last rows are searched for them.
-const std::string kPredictedOnMachine =
-    "WHERE id IN (SELECT id FROM measurement WHERE fingerprint_digest = ?1 ORDER BY id DESC LIMIT " +
-    std::to_string(10 * kMostSpeedRatios) + ") AND " + kIsPredicted + "ORDER BY id DESC LIMIT " +
-    std::to_string(kMostSpeedRatios);
+const std::string kNewestFirst = "ORDER BY created_at DESC, id DESC ";
+
+/// The newest measurements of a machine with predictions. Only the latest are searched for them.
+const std::string kPredictedOnMachine = "WHERE id IN (SELECT id FROM measurement WHERE fingerprint_digest = ?1 " +
+                                        kNewestFirst + "LIMIT " + std::to_string(10 * kMostSpeedRatios) + ") AND " +
+                                        kIsPredicted + kNewestFirst + "LIMIT " + std::to_string(kMostSpeedRatios);
 
 void each_measurement(SQLite::Statement& statement, const std::function<void(const Measurement&)>& use) {
   while (statement.executeStep()) {
@@ -312,7 +313,7 @@ Result<planner::SpeedRecord> Store::speed_record(const planner::OpSpec& op,
     SQLite::Statement predicted(impl_->database, select_sql(Table::Measurement, kPredictedOnMachine));
     predicted.bind(1, key.fingerprint_digest);
     each_measurement(predicted, [&](const Measurement& one) { record.ratios.push_back(ratios_of(one)); });
-    const std::string newest = "AND " + kIsPredicted + "ORDER BY id DESC LIMIT " + std::to_string(kMostUncutRuns);
+    const std::string newest = "AND " + kIsPredicted + kNewestFirst + "LIMIT " + std::to_string(kMostUncutRuns);
     SQLite::Statement own(impl_->database, select_sql(Table::Measurement, same_block_costs(op) + newest));
     bind_key(own, Table::Measurement, key);
     each_measurement(own, [&](const Measurement& one) {

@@ -396,7 +396,7 @@ class Connection {
     if (error) co_return co_await refuse(error, request);
     request.body = std::move(parser.get().body());
     co_return co_await answer(parser, std::move(request), admission.token_id,
-                              is_upload ? &context_.upload_pool : pool_for(needs.work));
+                              is_upload ? &context_.upload_pool : pool_for(needs));
   }
 
   net::awaitable<bool> read_upload(Parser&& header, Request request, const std::string& token_id) {
@@ -454,11 +454,12 @@ class Connection {
   }
 
   /// The threads for this kind of work; null: the connection's thread.
-  net::thread_pool* pool_for(Work work) const {
-    switch (work) {
+  net::thread_pool* pool_for(const Needs& needs) const {
+    switch (needs.work) {
       case Work::Read: return &context_.reading_pool;
       case Work::Plan: return &context_.planning_pool;
-      case Work::Write: return &context_.writing_pool;
+      case Work::Write: // what a replica keeps itself, such as tokens, must not wait for its leader
+        return needs.own && context_.service.forwards_writes() ? &context_.reading_pool : &context_.writing_pool;
       case Work::Copy: return &context_.copying_pool;
       case Work::Quick: break;
     }

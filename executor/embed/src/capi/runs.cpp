@@ -182,8 +182,9 @@ mc2_status mc2_prepare(mc2_communicator* communicator, const mc2_plan* plan, con
       execute.accept_other_fingerprint = read_optional_struct(options, "options").accept_other_machine != 0;
       return read_buffers(buffers, count, ranks.local_ranks().size(), (*by)->plan().op);
     });
-    hand_out(std::make_unique<PreparedObject>(on->shared, take(executor::prepare((*by)->plan(), views, ranks, execute))),
-             prepared);
+    hand_out(
+        std::make_unique<PreparedObject>(on->shared, take(executor::prepare((*by)->plan(), views, ranks, execute))),
+        prepared);
   });
 }
 

@@ -61,6 +61,9 @@ class Service {
   /// Whether the store has tokens: revoked, expired and damaged ones count.
   [[nodiscard]] bool has_tokens() const noexcept;
 
+  /// Whether this is a replica that sends writes on to its leader.
+  [[nodiscard]] bool forwards_writes() const noexcept;
+
   /// Takes from `config` who has to show a token, and how many refusals an address gets. Threads: any.
   void reload(const Config& config);
 

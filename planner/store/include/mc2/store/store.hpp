@@ -99,6 +99,7 @@ struct ListFilter {
   std::optional<planner::DType> dtype = std::nullopt;
   std::optional<int> world_size = std::nullopt;
   std::string fingerprint_digest = {};                   ///< the digest or its first digits
+  std::string created_after = {};                        ///< lists documents of later dates than this
   std::optional<std::int64_t> before_row = std::nullopt; ///< lists rows below this: the last row of the previous page
   int limit = 100;
 };
