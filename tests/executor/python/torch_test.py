@@ -225,6 +225,24 @@ class RanksTest(Refusals):
                 for mine, theirs in zip(*gradients):
                     torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
 
+    def test_gradients_of_gradients_are_refused(self):
+        """The loss is not linear, so that its gradients depend on the result."""
+
+        def refused(call, x, w, **more):
+            results = call(x.requires_grad_(), w.requires_grad_(), **more)
+            y = results[-1] if isinstance(results, tuple) else results
+            of_x, of_w = torch.autograd.grad(y.square().sum(), (x, w), create_graph=True)
+            for gradient in (of_x, of_w):
+                with self.assertRaisesRegex(RuntimeError, "differentiate twice"):
+                    gradient.sum().backward(retain_graph=True)
+
+        for kind in (*KINDS, "replicated_matmul"):
+            with self.subTest(kind):
+                refused(getattr(mc2.torch, kind), *matrices(kind))
+        for kind in ("matmul_all_reduce", "matmul_reduce_scatter"):
+            with self.subTest(kind, has_norm=True):
+                refused(getattr(mc2.torch, f"{kind}_rms_norm"), *matrices(kind), norm_weight=torch.ones(N))
+
     def test_no_rows_give_none(self):
         for kind in (*KINDS, "replicated_matmul"):
             x, w = (one.requires_grad_() for one in matrices(kind))

@@ -6,6 +6,7 @@ import contextlib
 import typing
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from . import _epilogue, _groups, _passes, _plans
 from ._epilogue import Epilogue
@@ -119,7 +120,7 @@ def _same(x: torch.Tensor, group_name: str) -> torch.Tensor:
 
 # Gradients of x and w for y = collective(x @ w) and y = collective(x) @ w, from the gradient of y; only those that are
 # needed. The gradient of an all-reduced result is assumed to be the same on all ranks, as in Megatron-LM's operator g,
-# whose backward pass is the identity.
+# whose backward pass is the identity. They are not differentiated again: the collectives in them have no gradients.
 _Needs = typing.Sequence[bool]
 
 
@@ -162,6 +163,7 @@ def _register_gradient(op: str, gradient: typing.Callable[..., _Gradients]) -> N
         x, w, _, ctx.group_name, *_ = inputs
         ctx.save_for_backward(x, w)
 
+    @once_differentiable
     def backward(ctx: typing.Any, grad: torch.Tensor) -> tuple[typing.Any, ...]:
         x, w = ctx.saved_tensors
         grad = grad.contiguous()
@@ -179,6 +181,7 @@ def _register_norm_gradient(op: str, gradient: typing.Callable[..., _Gradients])
         x, w, norm_weight, _, _, ctx.epsilon, ctx.group_name = inputs
         ctx.save_for_backward(x, w, norm_weight, output[0])
 
+    @once_differentiable
     def backward(ctx: typing.Any, grad: torch.Tensor, grad_normed: torch.Tensor) -> tuple[typing.Any, ...]:
         x, w, norm_weight, y = ctx.saved_tensors
         needs, name = ctx.needs_input_grad, ctx.group_name
