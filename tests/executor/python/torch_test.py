@@ -659,6 +659,9 @@ class RanksTest(Refusals):
         experts = torch.full((4, 2), 2 * RANKS if RANK == 1 else 0)
         with self.assertRaises(mc2.Error):
             mc2.torch.moe_layer(torch.zeros(4, 3), experts, torch.ones(4, 2), w, torch.zeros(2, 4, 3))
+        experts, w_down = torch.zeros(4, 2, dtype=torch.int64), torch.zeros(2, 4, 3 + RANK)
+        layer = mc2.torch.moe_layer, torch.zeros(4, 3), experts, torch.ones(4, 2), w, w_down
+        self.assertIn("has 4 columns on rank 1 and 3 on rank 0", self.refused("invalid_spec", "w_down", *layer))
         for counts in (["x"], None, [0.5] * 2 * RANKS, torch.ones(2 * RANKS, dtype=torch.bool)):
             self.refused("invalid_spec", "counts", mc2.torch.route, counts, w)
         self.refused("invalid_spec", "w", mc2.torch.route, good, None)

@@ -33,7 +33,7 @@ def route(counts: torch.Tensor | typing.Sequence[int], w: torch.Tensor, group: t
     require_tensors({"w": w}, "w")
     if w.dim() != 3 or w.shape[0] == 0:
         raise Error("invalid_spec", "w", "needs three dimensions: [experts of this rank, k, n], at least one expert")
-    return _route(_whole_numbers(counts), w, _groups.resolve(group), 0, "w")
+    return _route(_whole_numbers(counts), w, _groups.resolve(group))
 
 
 def _whole_numbers(counts: typing.Any) -> torch.Tensor:
@@ -46,11 +46,13 @@ def _whole_numbers(counts: typing.Any) -> torch.Tensor:
     return found
 
 
-def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int, w_name: str) -> Routing:
-    """max_rows: the most rows that a rank may have for another; 0: no limit. w_name: the caller's name of w
-    [experts, k, n], for errors."""
+def _route(
+    counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int = 0, w_down: torch.Tensor | None = None
+) -> Routing:
+    """max_rows: the most rows that a rank may have for another; 0: no limit. w_down: that of a whole layer, whose w_up
+    is w [experts, k, n]."""
     refuse_gloo(w, group.backend)
-    experts, k, n = w.shape
+    experts, w_name = w.shape[0], "w" if w_down is None else "w_up"
     if group.size * experts > _MAX_EXPERTS:
         raise Error(
             "invalid_spec",
@@ -58,17 +60,7 @@ def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int, w
             f"has {experts} experts on each of {group.size} ranks; legal: up to {_MAX_EXPERTS} in all",
         )
     given = counts.flatten().to(w.device, torch.int64)
-    dtype = list(_problem.DTYPES).index(w.dtype) if w.dtype in _problem.DTYPES else -1
-    facts = (
-        int(torch.is_grad_enabled()),
-        int(_layout.layout(w) == _layout.TRANSPOSED),
-        max_rows,
-        len(given),
-        experts,
-        k,
-        n,
-        dtype,
-    )
+    facts = _facts(w, len(given), max_rows, 0 if w_down is None else w_down.shape[2])
     start = len(facts)
     # Every rank sends the same number of counts, even a wrong list, so that all ranks learn whose counts are wrong.
     given = given[:_MAX_EXPERTS]
@@ -89,6 +81,14 @@ def _route(counts: torch.Tensor, w: torch.Tensor, group: Group, max_rows: int, w
     return routing
 
 
+def _facts(w: torch.Tensor, count: int, max_rows: int, columns: int) -> tuple[int, ...]:
+    """What a rank tells the others beside its counts; all but the first two need to be alike. columns: those of
+    w_down."""
+    dtype = list(_problem.DTYPES).index(w.dtype) if w.dtype in _problem.DTYPES else -1
+    is_transposed = _layout.layout(w) == _layout.TRANSPOSED
+    return int(torch.is_grad_enabled()), int(is_transposed), columns, max_rows, count, *w.shape, dtype
+
+
 @functools.lru_cache(maxsize=256)
 def _on_device(numbers: tuple[int, ...], device: torch.device) -> torch.Tensor:
     """The numbers as a tensor on the device. Cached, because the host waits for each copy to a device."""
@@ -97,12 +97,12 @@ def _on_device(numbers: tuple[int, ...], device: torch.device) -> torch.Tensor:
 
 
 def _check_facts(of_ranks: list[list[int]], size: int, w_name: str) -> None:
-    for rank, (max_rows, count, experts, *others) in enumerate(of_ranks):
-        if [experts, *others] != of_ranks[0][2:]:
+    for rank, (columns, max_rows, count, experts, *others) in enumerate(of_ranks):
+        if [experts, *others] != of_ranks[0][3:]:
             raise Error(
                 "invalid_spec",
                 w_name,
-                f"rank {rank} has {_experts_text(experts, *others)} and rank 0 {_experts_text(*of_ranks[0][2:])}; "
+                f"rank {rank} has {_experts_text(experts, *others)} and rank 0 {_experts_text(*of_ranks[0][3:])}; "
                 "needs as many, of one shape and type",
             )
         if count != size * experts:
@@ -111,11 +111,17 @@ def _check_facts(of_ranks: list[list[int]], size: int, w_name: str) -> None:
                 "counts",
                 f"rank {rank} gives {count} numbers; needs one for each of the {size * experts} experts",
             )
-        if max_rows != of_ranks[0][0]:
+        if max_rows != of_ranks[0][1]:
             raise Error(
                 "invalid_spec",
                 "max_rows",
-                f"is {max_rows} on rank {rank} and {of_ranks[0][0]} on rank 0; needs to be the same",
+                f"is {max_rows} on rank {rank} and {of_ranks[0][1]} on rank 0; needs to be the same",
+            )
+        if columns != of_ranks[0][0]:
+            raise Error(
+                "invalid_spec",
+                "w_down",
+                f"has {columns} columns on rank {rank} and {of_ranks[0][0]} on rank 0; needs as many",
             )
 
 
@@ -219,7 +225,7 @@ def moe_layer(
     else:
         rows = _Rows.apply(x, choice)  # enqueued before _route() waits for the counts
         try:
-            routing = _route(counts, w_up, found, max_rows or 0, "w_up")
+            routing = _route(counts, w_up, found, max_rows or 0, w_down)
         except Error as error:
             wrong = chosen[(chosen < 0) | (chosen >= total)].tolist()[:1]
             if not wrong:
