@@ -420,6 +420,7 @@ class RanksTest(Refusals):
             k=50,
             tables=_bags.Tables(TABLES, TABLE_ROWS, "sum"),
         )
+        self.assertEqual(_plans.untuned(_groups.resolve(None)), [], "the shape is tuned, whatever k it was noted with")
         mc2.torch.embedding_all_to_all(*bags(torch.int64)[:1], tables, bags(torch.int64)[1])
         self.assertEqual(chosen(), [[M // RANKS - 9, 9]], "what was tuned is found, whatever the first bags were")
 
@@ -770,6 +771,8 @@ class RanksTest(Refusals):
             self.assertIn(f"is {values[1]} on rank 1 and {values[0]} on rank 0", text)
         words = {"m": M // RANKS, "n": N, "k": K + RANK, "dtype": torch.float32}
         self.refused("mismatch", "k", mc2.torch.tune, "all_gather_matmul", **words)
+        words["tables"] = mc2.EmbeddingTables(TABLES, TABLE_ROWS)
+        self.refused("mismatch", "k", mc2.torch.tune, "embedding_all_to_all", **words)
 
     def test_ranks_that_call_with_other_shapes_are_told_of_it(self):
         x, w = matrices("matmul_all_reduce")

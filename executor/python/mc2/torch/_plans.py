@@ -102,7 +102,9 @@ def keep(problem: Problem, model: CostModel | None, eager: Plan, captured: Plan 
             _bag_key(problem.group, problem.device, problem.dtype, problem.m, problem.n, problem.tables)
         ] = problem.k
     _plans[problem, EAGER], _plans[problem, CAPTURED] = eager, captured or eager
-    _untuned.pop(problem, None)
+    # The k of bags is no part of their shape: a call may have noted it with another one.
+    for noted in [one for one in _untuned if (one._replace(k=problem.k) if problem.tables else one) == problem]:
+        del _untuned[noted]
     _choices.clear()
 
 

@@ -330,8 +330,9 @@ def tune(
         "rounds": rounds,
         "race_rounds": race_rounds,
     }
-    if kind in PASSES and not PASSES[kind].is_compute_first:
-        facts["k"] = k  # in kinds that compute first, k is a rank's share and may differ between ranks
+    # In kinds that compute first, k is a rank's share and may differ between ranks; not so the k of bags.
+    if kind in PASSES and (not PASSES[kind].is_compute_first or kind == "embedding_all_to_all"):
+        facts["k"] = k
     require_alike(_groups.gathered(found, {name: str(value) for name, value in facts.items()}), "mismatch")
     for name, count in (("rounds", rounds), ("race_rounds", race_rounds)):
         if not isinstance(count, int) or count < 1:
