@@ -397,15 +397,35 @@ class RanksTest(Refusals):
         refused("invalid_spec", "tables", tables=tables.long())
         refused("unknown_name", "pooling", pooling="max")
         refused("invalid_spec", "k", k=0)
-        refused(
-            "mismatch",
-            "tables",
-            indices=indices[:0],
-            offsets=torch.zeros_like(offsets),
-            tables=tables[:, RANK:].contiguous(),
-        )
-        refused("mismatch", "tables", pooling="sum" if RANK else "mean")
-        refused("mismatch", "tables", k=2 + RANK)
+
+    def test_ranks_that_call_with_other_tables_are_told_of_it(self):
+        indices, offsets = bags(torch.int64)
+        tables, call = torch.ones(TABLES, TABLE_ROWS, 4), mc2.torch.embedding_all_to_all
+        fewer_rows = tables[:, RANK:].contiguous()
+        self.refused("mismatch", "tables", call, indices[:0], fewer_rows, torch.zeros_like(offsets))
+        self.refused("mismatch", "tables", call, indices, tables, offsets, pooling="sum" if RANK else "mean")
+        self.refused("mismatch", "tables", call, indices, tables, offsets, k=2 + RANK)
+
+    def test_a_wrong_bag_is_refused_where_it_is_and_nobody_waits(self):
+        tables, call = torch.ones(TABLES, TABLE_ROWS, 4), mc2.torch.embedding_all_to_all
+        for dtype, blocks in ((torch.float32, None), (torch.float16, None), (torch.float32, [M // RANKS - 9, 9])):
+            mc2.torch.forget()
+            if blocks:
+                own = _bags.Tables(TABLES, TABLE_ROWS, "sum")
+                fuse("embedding_all_to_all", blocks, n=TABLES * 4, k=3, tables=own)
+            indices, offsets = bags(torch.int64)
+            wrong = indices.clone()
+            wrong[-1] = TABLE_ROWS
+            with self.subTest(dtype=dtype, blocks=blocks):
+                if RANK == 1:
+                    self.refused("invalid_spec", "indices", call, wrong, tables.to(dtype), offsets)
+                else:
+                    y = call(indices, tables.to(dtype), offsets).view(M // RANKS, RANKS, TABLES * 4)
+                    self.assertGreater(float(y[:, 0].abs().sum()), 0)
+                    self.assertEqual(float(y[:, 1].abs().sum()), 0, "the wrong rank's features are zeros")
+                y = call(indices, tables.to(dtype), offsets).view(M // RANKS, RANKS, TABLES * 4)
+                self.assertGreater(float(y[:, 1].abs().sum()), 0)
+                self.assertEqual(chosen(), [blocks] if blocks else [])
 
     def test_bags_of_other_lengths_keep_the_first_ones_plan(self):
         tables = torch.ones(TABLES, TABLE_ROWS, 4)

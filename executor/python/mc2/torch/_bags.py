@@ -73,7 +73,7 @@ class Pooling:
 def rows_of(bags: Bags, shape: typing.Sequence[int]) -> torch.Tensor:
     """The bags' rows as row numbers of all tables [count, rows, columns], one table below the other. On a GPU, a row
     that a table does not have becomes the number after the last, which PyTorch's operator refuses. On a CPU,
-    check_rows() has refused such rows before."""
+    rows_fault() has found such rows before."""
     table_count, row_count, _ = shape
     starts = bags.offsets[:: (len(bags.offsets) - 1) // table_count].long()
     places = torch.arange(len(bags.indices), device=bags.indices.device)
@@ -141,13 +141,18 @@ def gradient(bags: Bags, shape: typing.Sequence[int], grad: torch.Tensor, is_spa
     return typing.cast(torch.Tensor, dense.to(grad.dtype).view(*shape))
 
 
-def check_rows(bags: Bags, shape: typing.Sequence[int]) -> None:
-    """Checks bags in CPU memory. Raises Error naming table, sample and value."""
+def emptied(bags: Bags) -> Bags:
+    """As many bags, without rows."""
+    return bags._replace(indices=bags.indices[:0], offsets=torch.zeros_like(bags.offsets))
+
+
+def rows_fault(bags: Bags, shape: typing.Sequence[int]) -> Error | None:
+    """Checks bags in CPU memory. Returns an Error naming table, sample and value, or None."""
     table_count, row_count, _ = shape
     offsets, indices = bags.offsets, bags.indices
     samples = (len(offsets) - 1) // table_count
     if int(offsets[0]) != 0 or int(offsets[-1]) != len(indices):
-        raise Error(
+        return Error(
             "invalid_spec",
             "offsets",
             f"go from {int(offsets[0])} to {int(offsets[-1])}; need to go from 0 to the {len(indices)} indices",
@@ -155,7 +160,7 @@ def check_rows(bags: Bags, shape: typing.Sequence[int]) -> None:
     falling = (offsets.diff() < 0).nonzero()
     if len(falling):
         bag = int(falling[0])
-        raise Error(
+        return Error(
             "invalid_spec",
             "offsets",
             f"fall from {int(offsets[bag])} to {int(offsets[bag + 1])} in table {bag // samples}, "
@@ -164,9 +169,10 @@ def check_rows(bags: Bags, shape: typing.Sequence[int]) -> None:
     if len(indices) and (int(indices.min()) < 0 or int(indices.max()) >= row_count):
         place = int(((indices < 0) | (indices >= row_count)).nonzero()[0])
         bag = int(torch.searchsorted(offsets, place, right=True)) - 1
-        raise Error(
+        return Error(
             "invalid_spec",
             "indices",
             f"table {bag // samples}, sample {bag % samples} names row {int(indices[place])}; a table has "
             f"rows 0 to {row_count - 1}",
         )
+    return None

@@ -98,9 +98,11 @@ def _real(
     group_name: str,
 ) -> torch.Tensor:
     bags = Bags(indices.contiguous(), offsets.contiguous(), pooling)
-    if not tables.is_cuda:
-        _bags.check_rows(bags, tables.shape)
-    return _plans.execute_bags(_groups.by_name(group_name), bags, tables, k)
+    fault = None if tables.is_cuda else _bags.rows_fault(bags, tables.shape)
+    y = _plans.execute_bags(_groups.by_name(group_name), _bags.emptied(bags) if fault else bags, tables, k)
+    if fault:  # raised after the exchange, because ranks that were given legal bags wait in it for this rank
+        raise fault
+    return y
 
 
 def _fake(
