@@ -79,9 +79,9 @@ class Binding {
           py::object keep_alive, bool has_independent, bool b_is_transposed = false,
           float norm_epsilon = executor::kUsualNormEpsilon)
       : world_(std::move(world)),
+        keep_alive_(std::move(keep_alive)),
         prepared_(std::move(prepared)),
         op_(op),
-        keep_alive_(std::move(keep_alive)),
         has_independent_(has_independent),
         b_is_transposed_(b_is_transposed),
         norm_epsilon_(norm_epsilon) {}
@@ -99,9 +99,9 @@ class Binding {
 
  private:
   std::shared_ptr<World> world_; ///< outlives prepared_
+  py::object keep_alive_;        ///< outlives prepared_, whose last run may still use the memory
   std::unique_ptr<executor::Prepared> prepared_;
   planner::OpSpec op_;
-  py::object keep_alive_;
   bool has_independent_;
   bool b_is_transposed_;
   float norm_epsilon_;
