@@ -57,6 +57,7 @@ PlanSource service(const py::function& ask) {
               MC2_TRY(finder::require_asked(found.stored.plan, question));
               return found;
             } catch (const py::error_already_set& error) {
+              if (!error.matches(PyExc_Exception)) throw; // KeyboardInterrupt and SystemExit end the search
               return raised(error);
             }
           }};

@@ -406,6 +406,20 @@ class FinderTest(Refusals):
             with self.assertRaisesRegex(TypeError, "service returned"):
                 ask(answer)
 
+    def test_a_service_may_end_the_search_but_not_by_failing(self):
+        model = mc2.CostModel.from_json(EXAMPLE)
+
+        def ask(error):
+            def service(*_):
+                raise error
+
+            return mc2.find_plan(OP, model.fingerprint, service=service, models=[model])
+
+        self.assertIn("is away", ask(OSError("is away")).misses[0])
+        for error in (KeyboardInterrupt(), SystemExit(3)):
+            with self.assertRaises(type(error)):
+                ask(error)
+
     def test_without_a_plan_every_place_says_why(self):
         finder = mc2.PlanFinder(store=self.directory() / "store.db")
         with self.assertRaises(mc2.Error) as caught:
