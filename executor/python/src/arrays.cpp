@@ -117,8 +117,15 @@ std::span<const std::byte> to_numbers(const py::handle& given, const std::string
   return {static_cast<const std::byte*>(array.data()), static_cast<std::size_t>(array.nbytes())};
 }
 
-executor::EmbeddingBags to_bags(const py::handle& pair, const std::string& field) {
-  const auto parts = py::cast<std::pair<py::object, py::object>>(pair);
+/// The two entries of a pair. An array of two rows is none.
+std::pair<py::object, py::object> to_pair(const py::handle& given, const std::string& field, const std::string& what) {
+  if (!py::isinstance<py::sequence>(given) || py::isinstance<py::array>(given) || py::len(given) != 2)
+    refuse(field, "must be a pair of " + what);
+  return py::cast<std::pair<py::object, py::object>>(given);
+}
+
+executor::EmbeddingBags to_bags(const py::handle& given, const std::string& field) {
+  const auto parts = to_pair(given, field, "offsets and indices");
   executor::EmbeddingBags bags;
   executor::IndexType offsets_type{};
   bags.offsets = to_numbers(parts.first, field + ".offsets", offsets_type);
@@ -135,9 +142,7 @@ executor::ExpertChoices to_choices(const planner::OpSpec& op, const py::handle& 
   executor::ExpertChoices choices;
   py::object experts = py::reinterpret_borrow<py::object>(given);
   if (is_weighted) {
-    if (!py::isinstance<py::sequence>(given) || py::isinstance<py::array>(given) || py::len(given) != 2)
-      refuse(field, "must be a pair of the experts and their weights");
-    const auto parts = py::cast<std::pair<py::object, py::object>>(given);
+    const auto parts = to_pair(given, field, "the experts and their weights");
     experts = parts.first;
     choices.weights = to_read(parts.second, {field + ".weights", shape, DType::F32});
   }

@@ -276,6 +276,9 @@ class NumpyTest(Refusals):
         flat = [w.transpose(1, 0, 2).copy() for w in own]
         text = self.refused("invalid_spec", "b[0]", self.prepare, op, [1, 3], None, flat, bags=bags)
         self.assertIn("needs (3, 5, 4)", text)
+        for wrong in (None, 3, bags[1][:1], bags[1] * 2, bags[1][0], np.zeros((2, 4), np.int64)):
+            text = self.refused("invalid_spec", "bags[1]", self.prepare, op, [4], None, own, bags=[bags[0], wrong])
+            self.assertIn("must be a pair of offsets and indices", text)
         swapped = [(offsets, indices.astype(">i8")) for offsets, indices in bags]
         text = self.refused("invalid_spec", "bags[0].indices", self.prepare, op, [1, 3], None, own, bags=swapped)
         self.assertIn(">i8", text)
