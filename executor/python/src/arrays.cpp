@@ -174,10 +174,7 @@ class AllCounts {
   }
 
   /// Buffers that have only the counts of this rank; empty without counts.
-  [[nodiscard]] RankBuffers of(int rank) const {
-    const auto place = static_cast<std::size_t>(rank);
-    return place < ranks_.size() ? ranks_[place] : RankBuffers{}; // prepare() refuses a plan of fewer ranks later
-  }
+  [[nodiscard]] const RankBuffers& of(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
 
  private:
   std::vector<std::int64_t> received_; ///< by rank
@@ -307,6 +304,15 @@ py::dict kept(const Arrays& arrays) {
   return result;
 }
 
+/// As executor::prepare(), without the interpreter's lock.
+std::unique_ptr<executor::Prepared> prepare_unlocked(World& world, const planner::Plan& plan,
+                                                     std::span<const RankBuffers> buffers,
+                                                     const executor::ExecuteOptions& options) {
+  const py::gil_scoped_release released;
+  const World::Turn turn(world);
+  return unwrap(executor::prepare(plan, buffers, world.communicator(), options));
+}
+
 std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const planner::Plan& plan, Arrays arrays,
                                  const executor::ExecuteOptions& options) {
   executor::Communicator& communicator = world->communicator();
@@ -314,6 +320,8 @@ std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const plan
     throw Failure({ErrorCode::Unsupported, "communicator",
                    "its ranks have memory of their own; numpy arrays need backend 'host'"});
   unwrap(plan.op.validate());
+  // executor::prepare() refuses this, on all processes. Below, it would look like lists of the wrong length.
+  if (plan.op.world_size != communicator.world_size()) static_cast<void>(prepare_unlocked(*world, plan, {}, options));
   const std::span<const int> ranks = communicator.local_ranks();
   const AllCounts counts(plan.op, arrays);
   if (arrays.c.is_none()) arrays.c = new_results(plan.op, &OperandShapes::c, counts, ranks);
@@ -323,12 +331,7 @@ std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const plan
   std::vector<RankBuffers> buffers;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) buffers.push_back(binder.bind(rank));
   const py::dict bound = kept(arrays);
-  std::unique_ptr<executor::Prepared> prepared;
-  {
-    const py::gil_scoped_release released;
-    const World::Turn turn(*world);
-    prepared = unwrap(executor::prepare(plan, buffers, communicator, options));
-  }
+  auto prepared = prepare_unlocked(*world, plan, buffers, options);
   return std::make_unique<Binding>(world, std::move(prepared), plan.op, bound, options.prepare.allow_independent);
 }
 
