@@ -244,15 +244,30 @@ py::class_<Binding> bind_runs(py::module_& module) {
           [](const py::object& self, std::variant<std::vector<std::int64_t>, Plan> blocks,
              const std::optional<Variant>& variant) {
             auto& problem = self.cast<Problem&>();
-            if (const auto* plan = std::get_if<Plan>(&blocks)) return problem.prepare(self, *plan);
+            const auto* plan = std::get_if<Plan>(&blocks);
+            if (plan != nullptr && variant)
+              throw Failure({ErrorCode::InvalidSpec, "variant",
+                             "is for blocks; a plan has its own, and Plan.with_variant() gives it another"});
+            if (plan != nullptr) return problem.prepare(self, *plan);
             return problem.prepare(self, std::get<std::vector<std::int64_t>>(std::move(blocks)), variant);
           },
           "blocks"_a, "variant"_a = py::none(),
-          "Prepares a plan, or blocks with a variant. variant None: the first of Communicator.variants().")
-      .def("verify", &Problem::verify, "prepared"_a, "blocks"_a, NoGil(),
-           "Puts new numbers into A, runs `prepared`, which was prepared for these blocks, and compares the result\n"
-           "with an oracle. Returns the finding in words. Raises mc2.Error with code mismatch if the result is\n"
-           "wrong.");
+          "Prepares a plan, or blocks with a variant. variant None: the first of Communicator.variants(), or the\n"
+          "plan's own.")
+      .def(
+          "verify",
+          [](const py::object& self, Binding& prepared, std::vector<std::int64_t> blocks) {
+            auto& problem = self.cast<Problem&>();
+            if (!prepared.kept().is(self))
+              throw Failure({ErrorCode::InvalidSpec, "prepared",
+                             "is of another problem; needs what prepare() of this one returned"});
+            const py::gil_scoped_release released;
+            return problem.verify(prepared, std::move(blocks));
+          },
+          "prepared"_a, "blocks"_a,
+          "Puts new numbers into A, runs `prepared`, which this problem prepared for these blocks, and compares\n"
+          "the result with an oracle. Returns the finding in words. Raises mc2.Error with code mismatch if the\n"
+          "result is wrong, and with invalid_spec if `prepared` is of another problem.");
   return prepared;
 }
 

@@ -469,6 +469,13 @@ class MeasuringTest(Refusals):
         with mc2.Communicator(RANKS, pin_threads=False) as world:
             problem = world.random_problem(self.OP)
             self.assertIn("96", problem.verify(problem.prepare([32, 64]), [32, 64]))
+            plan = mc2._core.unpredicted(self.OP, world.fingerprint, [32, 64], world.variants(self.OP)[0])
+            self.assertIn("96", problem.verify(problem.prepare(plan), [32, 64]))
+            self.refused("invalid_spec", "variant", problem.prepare, plan, plan.variant)
+            other = world.random_problem(self.OP).prepare([96])
+            of_arrays = world.prepare(plan, *operands(self.OP))
+            for wrong in (other, of_arrays):
+                self.refused("invalid_spec", "prepared", problem.verify, wrong, [96])
             self.refused(
                 "invalid_spec", "ranks", world.random_problem, mc2.OpSpec("matmul_all_reduce", m=8, n=8, k=8, ranks=4)
             )
