@@ -637,6 +637,73 @@ TEST(NcclTests, ASecondListOfDevicesReplacesTheFirst) {
   EXPECT_EQ(imported.timings.groups().begin()->first.world_size, 4);
 }
 
+/// A test of 8 MiB behind a list of ranks.
+std::string listed_log(const std::string& list, const std::string& program, const std::string& row) {
+  return "# Collective test starting: " + program + "\n" + list +
+         "# size count type redop root time algbw busbw #wrong\n# (B) (elements) (us) (GB/s) (GB/s)\n8388608 " + row +
+         " 0\n# Out of bounds values : 0 OK\n";
+}
+
+std::string rank_line(int rank, int process) {
+  return "#  Rank  " + std::to_string(rank) + " Group  0 Pid  " + std::to_string(process) +
+         " on h device  0 [0000:1b:00] NVIDIA H100\n";
+}
+
+/// Busbw/algbw of 16 ranks is 2 * 15 / 16 = 1.875.
+constexpr const char* kReducedBy16 = "2097152 float sum -1 83.89 100.00 187.50";
+
+TEST(NcclTests, CutPartsOfTheListAreCountedByTheirLaunch) {
+  const std::string launch = "# nThread 1 nGpus 8 minBytes 8\n",
+                    first =
+                        rank_line(0, 1) + rank_line(1, 1) + "#  Rank  2 Group  0 Pid  1 on h device  2 [0000:1b:00] NV",
+                    second = rank_line(8, 2) + rank_line(9, 2);
+  // NVIDIA's tool marks what it cuts. AMD's writes the next line behind it, here with a cut number of a rank, too.
+  for (const std::string& list : {first + "...\n" + second, first + second, first + second + "#  Rank  1#\n"}) {
+    const ImportedLog imported = import_text(listed_log(launch + list, "all_reduce_perf", kReducedBy16));
+    EXPECT_THAT(timings_text(imported.timings), ElementsAre("all_reduce x16 8388608 B 83890 ns"))
+        << imported.first(Verdict::Bad);
+    EXPECT_EQ(imported.summary.value().facts.at("device"), "NVIDIA H100");
+  }
+  // One process of the launch lists nothing at all.
+  const std::string third = rank_line(16, 3);
+  EXPECT_THAT(
+      import_text(listed_log(launch + first + "...\n" + third, "all_reduce_perf", kReducedBy16)).first(Verdict::Bad),
+      HasSubstr("the list of ranks is not whole, rank 3 is not in it"));
+}
+
+TEST(NcclTests, AListThatLacksItsBeginningTellsNoNumberOfRanks) {
+  std::string list;
+  for (int rank = 5; rank < 16; ++rank) list += rank_line(rank, rank);
+  const std::string log = listed_log(list, "all_reduce_perf", kReducedBy16);
+  EXPECT_THAT(import_text(log).first(Verdict::Bad),
+              HasSubstr("rank 0 is not in it; say how many ranks took part (--ranks)"));
+  EXPECT_EQ(import_text(log).summary.value().took_count, 0);
+  EXPECT_THAT(timings_text(import_text(log, {.world_size = 16}).timings),
+              ElementsAre("all_reduce x0 8388608 B 83890 ns"));
+  EXPECT_THAT(import_text(log, {.world_size = 8}).first(Verdict::Bad),
+              HasSubstr("it lists rank 15, which a test of 8 ranks does not have"));
+  // One line that is left is no test of one rank.
+  EXPECT_THAT(import_text(listed_log(rank_line(15, 15), "all_reduce_perf", kReducedBy16)).first(Verdict::Bad),
+              HasSubstr("rank 0 is not in it"));
+  // 2097152 elements in all, 131072 of each rank.
+  const std::string gathered = listed_log(list, "all_gather_perf", "131072 float none -1 83.89 100.00 93.75");
+  EXPECT_THAT(timings_text(import_text(gathered).timings), ElementsAre("all_gather x16 8388608 B 83890 ns"));
+}
+
+TEST(NcclTests, BandwidthsTellANumberOfRanksFromTheNext) {
+  std::string list;
+  for (int rank = 0; rank < 8; ++rank) list += rank_line(rank, rank);
+  const auto bad = [&](const std::string& numbers) {
+    return import_text(listed_log(list, "all_reduce_perf", "2097152 float sum -1 " + numbers)).first(Verdict::Bad);
+  };
+  // 2 * 8 / 9 of 9 ranks are 1.778, 2 * 7 / 8 of 8 ranks are 1.75.
+  EXPECT_THAT(bad("83.89 100.00 177.78"), HasSubstr("1.78, which all_reduce of 8 ranks does not have"));
+  EXPECT_EQ(bad("83.89 100.00 175.00"), "");
+  // The tool may print fewer decimals: of 9986.4 and 17476.2, of 1.04 and 1.82.
+  EXPECT_EQ(bad("0.84 9986 17476"), "");
+  EXPECT_EQ(bad("8063 1.04 1.8"), "");
+}
+
 TEST(Imb, IsKnownWithoutItsBannerAndIndented) {
   const std::string table =
       "  # Benchmarking Allreduce\n  # ( #processes = 2 )\n  # ( 2 additional processes waiting in MPI_Barrier)\n"

@@ -57,7 +57,7 @@ void read_numbers(std::int64_t line, const json& header, const json& run, Collec
   row.size_bytes = *full;
   row.time_us = {static_cast<double>(*time_us), 1};           // the tool cuts fractions of 1 us off
   row.alg_bandwidth = {number(run, "coll_algobw_gbs"), 5e-7}; // printed with six decimals
-  row.bus_bandwidth = number(run, "coll_busbw_gbs");
+  row.bus_bandwidth = {number(run, "coll_busbw_gbs"), 5e-7};
   if (const std::string why = contradiction(collective, world_size, row); !why.empty())
     return sink.bad(line, std::string(planner::to_string(collective)) + ": " + why);
   Timing timing{.collective = collective, .message_bytes = *full, .world_size = world_size};

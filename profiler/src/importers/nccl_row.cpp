@@ -10,19 +10,23 @@ namespace {
 
 using planner::Collective;
 
-/// The tool prints two decimals of bandwidths that may be below 1 GB/s.
-constexpr double kBandwidthError = 0.03, kLeastBandwidth = 1, kRounding = 0.005;
+constexpr double kLeastBandwidth = 1; ///< the tool prints two decimals, which say little of less
+/// Both bandwidths are of one time, so that their ratio differs only by the rounding of their digits.
+constexpr double kFactorError = 0.002;
+/// The same where the ranks are not known, or derived from the ratio.
+constexpr double kUnknownRanksError = 0.03;
 constexpr int kMostDerivedRanks = 16; ///< for more ranks, (R - 1)/R hardly differs
 
-/// The range of busbw / algbw that two printed decimals allow.
+/// The range of busbw / algbw that the printed digits allow.
 struct FactorRange {
   double low = 0, high = 0;
 };
 
 std::optional<FactorRange> bandwidth_factor(const NcclRow& row) {
-  if (row.alg_bandwidth.value < kLeastBandwidth || !std::isfinite(row.bus_bandwidth)) return std::nullopt;
-  return FactorRange{(row.bus_bandwidth - kRounding) / (row.alg_bandwidth.value + kRounding),
-                     (row.bus_bandwidth + kRounding) / (row.alg_bandwidth.value - kRounding)};
+  const auto &alg = row.alg_bandwidth, &bus = row.bus_bandwidth;
+  if (alg.value < kLeastBandwidth || alg.rounding >= alg.value || !std::isfinite(bus.value)) return std::nullopt;
+  return FactorRange{(bus.value - bus.rounding) / (alg.value + alg.rounding),
+                     (bus.value + bus.rounding) / (alg.value - alg.rounding)};
 }
 
 double expected_factor(Collective collective, int ranks) {
@@ -56,13 +60,12 @@ std::string contradiction(Collective collective, int ranks, const NcclRow& row) 
   const auto factor = bandwidth_factor(row);
   if (!factor) return {};
   const double least = collective == Collective::AllReduce ? 1 : 0.5, most = 2 * least; // for 2 and for many ranks
-  const auto reaches = [&](double low, double high) {
-    return factor->high > low * (1 - kBandwidthError) && factor->low < high * (1 + kBandwidthError);
+  const auto reaches = [&](double low, double high, double error) {
+    return factor->high > low * (1 - error) && factor->low < high * (1 + error);
   };
   const double expected = ranks < 2 ? least : expected_factor(collective, ranks);
-  const bool is_possible = reaches(least, most), is_expected = ranks < 2 || reaches(expected, expected);
-  if (is_possible && is_expected) return {};
-  return "its busbw/algbw is " + number_text(row.bus_bandwidth / row.alg_bandwidth.value, 3) + ", which " + name +
+  if (ranks < 2 ? reaches(least, most, kUnknownRanksError) : reaches(expected, expected, kFactorError)) return {};
+  return "its busbw/algbw is " + number_text(row.bus_bandwidth.value / row.alg_bandwidth.value, 3) + ", which " + name +
          (ranks < 2 ? std::string(" never has") : " of " + std::to_string(ranks) + " ranks does not have");
 }
 
@@ -74,7 +77,7 @@ int ranks_by_bandwidth(Collective collective, const NcclRow& row) {
   if (!(others > 0 && others < 1)) return 0;
   const double ranks = 1 / (1 - others);
   const int whole = static_cast<int>(std::lround(ranks));
-  return whole >= 2 && whole <= kMostDerivedRanks && std::abs(ranks / whole - 1) < kBandwidthError ? whole : 0;
+  return whole >= 2 && whole <= kMostDerivedRanks && std::abs(ranks / whole - 1) < kUnknownRanksError ? whole : 0;
 }
 
 } // namespace mc2::profiler

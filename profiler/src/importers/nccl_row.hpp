@@ -14,8 +14,7 @@ struct NcclRow {
   std::int64_t size_bytes = 0, count = 0, element_bytes = 0;
   std::string_view redop;
   std::int64_t root = -1; ///< the rank to which all send or from which all receive; -1 for none
-  PrintedNumber time_us, alg_bandwidth;
-  double bus_bandwidth = 0;
+  PrintedNumber time_us, alg_bandwidth, bus_bandwidth;
 };
 
 /// Why the row cannot be of this collective among so many ranks; empty when it can.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -8,6 +7,7 @@
 #include "log_sink.hpp"
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/profiler/importer.hpp"
+#include "nccl_rank_list.hpp"
 #include "nccl_row.hpp"
 #include "nccl_row_pieces.hpp"
 
@@ -167,8 +167,7 @@ class NcclTestsLog {
       why_untimed_ = "its time contains a barrier (-z 1)";
     if (text.starts_with("Using devices") && is_after_verdict_) { // the list of another test follows
       ranks_.clear();
-      groups_.clear();
-      has_twin_ranks_ = is_after_verdict_ = false;
+      is_after_verdict_ = false;
     }
     if (text.starts_with("Rank ")) return read_rank(line, text);
     if (text.starts_with("size ") && has(text, "time")) return begin_table(line, text);
@@ -222,21 +221,15 @@ class NcclTestsLog {
     why_untimed_ =
         launched.value_or(1) > 1 ? "its launch ran " + std::to_string(*launched) + " collectives at once (-m)" : "";
     is_headed_ = true;
-    ranks_.clear();
-    groups_.clear();
-    has_twin_ranks_ = is_after_verdict_ = false;
+    ranks_.begin_launch(text);
+    is_after_verdict_ = false;
     sink_.skip(line, "comment");
   }
 
-  /// "Rank  3 Group  0 Pid 4175039 on node device  3 [0000:61:00] NVIDIA H100 80GB HBM3"
   void read_rank(std::int64_t line, std::string_view text) {
-    const auto parts = words(text);
-    const auto rank = parts.size() > 1 ? parse_whole(parts[1]) : std::nullopt;
-    if (!rank || *rank < 0 || *rank >= 1'000'000) return sink_.skip(line, "comment");
-    has_twin_ranks_ = !ranks_.insert(*rank).second || has_twin_ranks_;
-    if (parts.size() > 3 && parts[2] == "Group") groups_.insert(std::string(parts[3]));
-    const std::size_t bracket = text.find("] ");
-    if (bracket != std::string_view::npos) sink_.fact("device", trimmed(text.substr(bracket + 2)));
+    const auto device = ranks_.read(text);
+    if (!device) return sink_.skip(line, "comment");
+    if (!device->empty()) sink_.fact("device", *device);
     sink_.skip(line, "rank of the test");
   }
 
@@ -282,11 +275,12 @@ class NcclTestsLog {
   void read_row(const Line& line, const std::vector<std::string_view>& parts) {
     if (const auto fault = row_fault(line, parts.size(), table_.cell_count)) return sink_.bad(line.number, *fault);
     if (is_named_ && !collective_) return sink_.skip(line.number, name_ + " is no collective that mc2 plans");
-    if (ranks_.size() == 1 && !has_twin_ranks_) return sink_.skip(line.number, "of one rank, which sends nothing");
-    if (groups_.size() > 1)
-      return sink_.skip(line.number, "of " + std::to_string(groups_.size()) + " groups at once (NCCL_TESTS_SPLIT)");
+    if (ranks_.count() == 1 && !ranks_.has_twins()) return sink_.skip(line.number, "of one rank, which sends nothing");
+    if (ranks_.group_count() > 1)
+      return sink_.skip(line.number,
+                        "of " + std::to_string(ranks_.group_count()) + " groups at once (NCCL_TESTS_SPLIT)");
     if (!why_untimed_.empty()) return sink_.skip(line.number, "not what one collective takes: " + why_untimed_);
-    if (has_twin_ranks_)
+    if (ranks_.has_twins())
       return sink_.bad(
           line.number,
           "two processes call themselves the same rank: nccl-tests was built without MPI=1 and each ran alone");
@@ -320,7 +314,7 @@ class NcclTestsLog {
                      wrong != kNone && parts[wrong] != "N/A",
                      table_.redop == kNone ? std::string() : std::string(parts[table_.redop]),
                      said_of(parts, size, is_in_place ? 1 : 0)});
-    if (ranks_.empty()) find_ranks(parts, size);
+    if (ranks_.count() == 0) find_ranks(parts, size);
   }
 
   [[nodiscard]] NcclRow said_of(const std::vector<std::string_view>& parts, std::int64_t size, std::size_t side) const {
@@ -334,12 +328,12 @@ class NcclTestsLog {
     if (table_.root != kNone) row.root = parse_whole(parts[table_.root]).value_or(-1);
     row.time_us = printed(table_.time[side]);
     row.alg_bandwidth = printed(table_.alg_bandwidth[side]);
-    row.bus_bandwidth = printed(table_.bus_bandwidth[side]).value;
+    row.bus_bandwidth = printed(table_.bus_bandwidth[side]);
     return row;
   }
 
-  /// Derives the ranks where they are not listed: size / (count * element bytes), because the size is that of all ranks
-  /// and the count that of one. This does not hold for all-reduce.
+  /// Derives the ranks where the list does not tell them: size / (count * element bytes), because the size is that of
+  /// all ranks and the count that of one. This does not hold for all-reduce.
   void find_ranks(const std::vector<std::string_view>& parts, std::int64_t size) {
     if (!collective_ || *collective_ == Collective::AllReduce || table_.count == kNone || table_.type == kNone) return;
     const auto count = parse_whole(parts[table_.count]);
@@ -374,12 +368,24 @@ class NcclTestsLog {
     is_named_ = false;
   }
 
+  /// What is wrong where the list of ranks is not whole; empty where the number of ranks is known all the same.
+  /// @param known  0 where the log does not tell it
+  [[nodiscard]] std::string rank_fault(int known) const {
+    if (ranks_.is_empty()) return {};
+    const std::int64_t count = known > 0 ? known : answers_.world_size.value_or(0);
+    if (count == 0) return "the list of ranks is not whole, " + ranks_.gap() + "; say " + std::string(kAskRanks);
+    if (count >= ranks_.least_count()) return {};
+    return "it lists rank " + std::to_string(ranks_.least_count() - 1) + ", which a test of " + std::to_string(count) +
+           " ranks does not have";
+  }
+
   void take(const Row& row) {
     const auto collective = sink_.collective_of(row.line, collective_, answers_);
     if (!collective) return;
     Timing timing = row.timing;
     timing.collective = *collective;
-    timing.world_size = ranks_.empty() ? derived_ranks_ : static_cast<int>(ranks_.size());
+    timing.world_size = ranks_.count() > 0 ? ranks_.count() : derived_ranks_;
+    if (const std::string why = rank_fault(timing.world_size); !why.empty()) return sink_.bad(row.line, why);
     NcclRow says = row.says;
     says.redop = row.redop;
     const int ranks = timing.world_size > 1 ? timing.world_size : answers_.world_size.value_or(0);
@@ -396,10 +402,8 @@ class NcclTestsLog {
   bool is_named_ = false; ///< whether the log names the collective, planned or not
   std::string name_;
   std::string why_untimed_; ///< why the test's times are not those of one collective; empty where they are
-  std::set<std::int64_t> ranks_;
-  std::set<std::string> groups_; ///< that run at once, each of some of the ranks
+  NcclRankList ranks_;
   int derived_ranks_ = 0;
-  bool has_twin_ranks_ = false;
   bool is_after_verdict_ = false; ///< the verdict of a test with listed ranks was read
   bool is_open_ = false;          ///< a table's verdict is still to come
   bool is_headed_ = false;        ///< the lines before a table were read; the table and its verdict are still to come

@@ -332,7 +332,7 @@ class Handler final : public JsonHandler {
     row.element_bytes = find_element_bytes(entry.type).value_or(0);
     row.time_us = printed_number(entry.time[side].text);
     row.alg_bandwidth = printed_number(entry.alg_bandwidth[side].text);
-    row.bus_bandwidth = printed_number(entry.bus_bandwidth[side].text).value;
+    row.bus_bandwidth = printed_number(entry.bus_bandwidth[side].text);
     return row;
   }
 
