@@ -145,6 +145,22 @@ TEST(Assemble, TakesTheRankThatCameLastOfMsprofsTables) {
   EXPECT_EQ(imported.value().profile.samples[1].time, microseconds(72));
 }
 
+TEST(Assemble, TakesTheDeviceThatCameLastOfATableOfSeveral) {
+  const std::string log =
+      "Device_id,Op Name,OP Type,Task Duration(us)\n"
+      "0,hcom_allReduce__568_0_1,hcom_allReduce_,71.0\n1,hcom_allReduce__568_0_1,hcom_allReduce_,180.0\n"
+      "0,hcom_allReduce__568_1_1,hcom_allReduce_,150.0\n1,hcom_allReduce__568_1_1,hcom_allReduce_,72.0\n";
+  TimingSet set;
+  const auto source = memory_log(log);
+  ASSERT_TRUE(import_log(*source, "", {.message_bytes = 8 << 20}, set));
+  const auto imported = assemble_profile(set, {}, {OpKind::MatmulAllReduce, DType::F16, 2, 4096, 8192, 3072, "npu"});
+  ASSERT_TRUE(imported) << imported.error().text();
+  std::vector<std::chrono::nanoseconds> times;
+  for (const auto& sample : imported.value().profile.samples) times.push_back(sample.time);
+  EXPECT_THAT(times, ::testing::UnorderedElementsAre(microseconds(71), microseconds(72)));
+  EXPECT_TRUE(imported.value().notes.empty());
+}
+
 TEST(Assemble, MarksOutliersAndKeepsThem) {
   std::vector<Timing> timings;
   for (int i = 0; i < 10; ++i) timings.push_back(matmul(4096, 800 + i));

@@ -32,14 +32,16 @@ namespace mc2::profiler {
 class RunNames {
  public:
   /// Event name of the next run. @param name  group_name() of the run's name, which is the same in all ranks' logs
-  [[nodiscard]] std::uint64_t next(std::uint64_t name) {
-    if (counts_.size() == kMaxKept && !counts_.contains(name)) return event_name(name, 0);
-    return event_name(name, counts_[name]++);
+  /// @param teller  the device whose run it is: each device of a log has runs of the same names
+  [[nodiscard]] std::uint64_t next(std::uint64_t name, std::uint64_t teller) {
+    const std::uint64_t key = spread_number(name, teller);
+    if (counts_.size() == kMaxKept && !counts_.contains(key)) return event_name(name, 0);
+    return event_name(name, counts_[key]++);
   }
 
  private:
   static constexpr std::size_t kMaxKept = std::size_t{1} << 18;
-  std::unordered_map<std::uint64_t, std::uint64_t> counts_;
+  std::unordered_map<std::uint64_t, std::uint64_t> counts_; ///< runs so far of a name and a teller
 };
 
 } // namespace mc2::profiler

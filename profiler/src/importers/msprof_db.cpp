@@ -200,7 +200,7 @@ void read_row(SQLite::Statement& row, const ImportAnswers& answers, std::optiona
   const MsprofOperator found = find_msprof_operator(type, name);
   if (found.work != MsprofWork::Collective) return sink.skip(line, "no collective that mc2 plans");
   const auto run = run_name(row, name);
-  const std::uint64_t event = rank && run ? runs.next(*run) : 0; // before the time check: bad rows count as runs
+  const std::uint64_t event = rank && run ? runs.next(*run, 0) : 0; // before the time check: bad rows count as runs
   if (!row.getColumn(3).isInteger() || !row.getColumn(4).isInteger() || !row.getColumn(5).isInteger())
     return sink.bad(line, "startNs, endNs or count is no whole number");
   std::int64_t time = 0;

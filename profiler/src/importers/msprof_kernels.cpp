@@ -330,8 +330,9 @@ class KernelLog {
   void name_run(Timing& timing) {
     const std::string_view name = bare(cells_[kName]);
     const bool is_numbered = has(name, "__");
-    timing.event = is_numbered ? runs_.next(group_name(name)) : event_name(log_, ++run_count_);
-    timing.rank = static_cast<int>((log_ ^ group_name(cells_[kDevice])) & INT32_MAX); // hosts number devices alike
+    const std::uint64_t device = group_name(cells_[kDevice]);
+    timing.event = is_numbered ? runs_.next(group_name(name), device) : event_name(log_, ++run_count_);
+    timing.rank = static_cast<int>((log_ ^ device) & INT32_MAX); // hosts number devices alike
   }
 
   void wait_for_matmul(Neighbours& beside, std::int64_t line, const Timing& gather) {
