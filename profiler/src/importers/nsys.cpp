@@ -88,6 +88,7 @@ struct RangedOperator {
 };
 
 constexpr std::size_t kMaxDevices = 4096;
+constexpr std::size_t kMaxHeld = 64;   ///< most collectives of a device at once
 constexpr std::size_t kMaxListed = 16; ///< most operands of an operator, most dimensions of an operand
 
 /// Parses "[[4096, 3072], [3072, 8192]]" and ignores the rest of the text. Operands that are no tensors are "[]".
@@ -150,7 +151,10 @@ class KernelTrace {
   }
 
   void finish() {
-    for (auto& [device, lane] : lanes_) end_matmul(lane);
+    for (auto& [device, lane] : lanes_) {
+      end_matmul(lane);
+      release_collectives(lane, INT64_MAX);
+    }
   }
 
  private:
@@ -164,8 +168,15 @@ class KernelTrace {
     Timing timing;
     bool is_alone = true;
   };
+  /// A collective beside which a matmul may still start.
+  struct HeldCollective {
+    Kernel kernel;
+    planner::Collective collective = planner::Collective::AllReduce;
+    bool is_alone = true;
+  };
   struct Lane {
     std::optional<Matmul> matmul;
+    std::vector<HeldCollective> held;
     std::int64_t last_number = -1;                                   ///< number of the last matmul that has ended
     std::int64_t collective_end = INT64_MIN, matmul_end = INT64_MIN; ///< the latest so far
   };
@@ -217,17 +228,32 @@ class KernelTrace {
 
   void read_collective(const Kernel& kernel, std::string_view function) {
     Lane& lane = lanes_[device()];
+    release_collectives(lane, kernel.start);
     lane.collective_end = std::max(lane.collective_end, kernel.end);
     if (lane.matmul && kernel.start < lane.matmul->end) lane.matmul->is_alone = false;
     const auto collective = find_collective(function);
     if (!collective) return sink_.skip(kernel.line, shown(function) + " is no collective that mc2 plans");
-    if (kernel.start < lane.matmul_end) return sink_.skip(kernel.line, "collective beside a matmul, which slows it");
-    take_collective(kernel, *collective);
+    if (lane.held.size() == kMaxHeld) return sink_.skip(kernel.line, "one of more than 64 collectives at once");
+    lane.held.push_back({kernel, *collective, kernel.start >= lane.matmul_end});
+  }
+
+  /// Takes the collectives that ended before the next kernel starts, unless a matmul ran beside them.
+  void release_collectives(Lane& lane, std::int64_t next_start) {
+    std::erase_if(lane.held, [&](const HeldCollective& held) {
+      if (held.kernel.end > next_start) return false;
+      if (held.is_alone)
+        take_collective(held.kernel, held.collective);
+      else
+        sink_.skip(held.kernel.line, "collective beside a matmul, which slows it");
+      return true;
+    });
   }
 
   /// Adds a kernel to its matmul. The time of a matmul is the sum over all its kernels.
   void read_matmul(const Kernel& kernel, const RangedOperator& ranged, std::size_t first) {
     Lane& lane = lanes_[device()];
+    release_collectives(lane, kernel.start);
+    for (HeldCollective& held : lane.held) held.is_alone = false;
     const bool is_alone = kernel.start >= lane.collective_end;
     if (lane.matmul && ranged.number == lane.matmul->number) {
       Matmul& matmul = *lane.matmul;
