@@ -879,16 +879,27 @@ TEST(MsprofTrace, TurnsBeyondTheirRunAreCutToItAndNoSumOverflows) {
   EXPECT_THAT(imported.first(Verdict::Bad), HasSubstr("longer than the whole"));
 }
 
+/// A database of all-reduces of two ranks.
+/// @param map  rows of RANK_DEVICE_MAP; empty where there is no such table
+/// @param columns  further columns of a run
+std::string communication_database(const std::string& map, const std::string& group, const std::string& runs,
+                                   const std::string& columns = "") {
+  const std::string map_sql =
+      "CREATE TABLE RANK_DEVICE_MAP (rankId INTEGER, deviceId INTEGER);"
+      "INSERT INTO RANK_DEVICE_MAP VALUES " +
+      map + ";";
+  return database_text(
+      "CREATE TABLE STRING_IDS (id INTEGER PRIMARY KEY, value TEXT);"
+      "CREATE TABLE COMMUNICATION_OP (opName INTEGER,startNs INTEGER,endNs INTEGER,groupName INTEGER,dataType "
+      "INTEGER,count NUMERIC,opType INTEGER,rankSize INTEGER" +
+      columns + ");INSERT INTO STRING_IDS VALUES (1,'hcom_allReduce__428_0_1'),(2,'hcom_allReduce_'),(3,'" + group +
+      "');" + (map.empty() ? "" : map_sql) + "INSERT INTO COMMUNICATION_OP VALUES " + runs + ";");
+}
+
 TEST(MsprofDatabase, OfAllRanksTheOneThatCameLastTellsTheTime) {
   const auto database = [](int rank, std::int64_t end_ns, const char* group) {
-    return database_text(
-        "CREATE TABLE STRING_IDS (id INTEGER PRIMARY KEY, value TEXT);"
-        "CREATE TABLE RANK_DEVICE_MAP (rankId INTEGER, deviceId INTEGER);"
-        "CREATE TABLE COMMUNICATION_OP (opName INTEGER,startNs INTEGER,endNs INTEGER,groupName INTEGER,dataType "
-        "INTEGER,count NUMERIC,opType INTEGER,rankSize INTEGER);"
-        "INSERT INTO STRING_IDS VALUES (1,'hcom_allReduce__428_0_1'),(2,'hcom_allReduce_'),(3,'" +
-        std::string(group) + "');INSERT INTO RANK_DEVICE_MAP VALUES (" + std::to_string(rank) +
-        ",0);INSERT INTO COMMUNICATION_OP VALUES (1,1000," + std::to_string(end_ns) + ",3,3,4194304,2,2);");
+    return communication_database("(" + std::to_string(rank) + ",0)", group,
+                                  "(1,1000," + std::to_string(end_ns) + ",3,3,4194304,2,2)");
   };
   const ImportedLog both = import_both(database(0, 900'000, "90943"), database(1, 180'000, "90943"));
   ASSERT_EQ(both.timings.groups().size(), 1U);
@@ -897,7 +908,28 @@ TEST(MsprofDatabase, OfAllRanksTheOneThatCameLastTellsTheTime) {
   EXPECT_TRUE(group.events.front().is_complete(2));
   EXPECT_EQ(group.events.front().shortest.time.count(), 179'000);
   // Without the group's name nothing tells that the runs in two databases are the same one.
-  EXPECT_TRUE(import_text(database(0, 900'000, "N/A")).timings.groups().begin()->second.events.empty());
+  const ImportedLog unnamed = import_both(database(0, 900'000, "N/A"), database(1, 180'000, "N/A"));
+  ASSERT_EQ(unnamed.timings.groups().begin()->second.events.size(), 2U);
+  for (const TimedEvent& event : unnamed.timings.groups().begin()->second.events) EXPECT_FALSE(event.is_complete(2));
+}
+
+TEST(MsprofDatabase, RunsOfSeveralDevicesAreMatchedWhereTheirDeviceIsTold) {
+  const std::string first = "(1,1000,901000,3,3,4194304,2,2", second = "(1,722000,901000,3,3,4194304,2,2";
+  for (const char* map : {"(4,0),(5,1)", "(-1,0),(-1,1)", ""}) {
+    const ImportedLog told =
+        import_text(communication_database(map, "90943", first + ",0)," + second + ",1)", ",deviceId INTEGER"));
+    ASSERT_EQ(told.timings.groups().size(), 1U) << map;
+    const TimingGroup& group = told.timings.groups().begin()->second;
+    ASSERT_EQ(group.events.size(), 1U) << map;
+    EXPECT_TRUE(group.events.front().is_complete(2)) << map;
+    EXPECT_EQ(group.events.front().shortest.time.count(), 179'000) << map;
+    // Without their device the runs may include waiting, which their times must show.
+    const ImportedLog untold = import_text(communication_database(map, "90943", first + ")," + second + ")"));
+    ASSERT_EQ(untold.timings.groups().begin()->second.events.size(), 2U) << map;
+    EXPECT_TRUE(untold.timings.groups().begin()->second.kept.empty()) << map;
+    for (const TimedEvent& event : untold.timings.groups().begin()->second.events)
+      EXPECT_FALSE(event.is_complete(2)) << map;
+  }
 }
 
 TEST(NcclTests, SkipsWhatIsNotTheTimeOfOneCollective) {

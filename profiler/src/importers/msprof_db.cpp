@@ -4,8 +4,10 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "event_name.hpp"
 #include "fields.hpp"
@@ -100,34 +102,69 @@ bool has_column(SQLite::Database& database, const std::string& table, const std:
   return query.executeStep();
 }
 
-/// The rank whose profile this is; nothing where the table does not name exactly one.
-std::optional<int> profiled_rank(SQLite::Database& database) {
-  if (!is_plain_table(database, "RANK_DEVICE_MAP") || !has_column(database, "RANK_DEVICE_MAP", "rankId"))
-    return std::nullopt;
-  SQLite::Statement query(database, "SELECT DISTINCT rankId FROM RANK_DEVICE_MAP LIMIT 2");
-  std::optional<int> rank;
+constexpr int kNoRank = -1;
+
+/// The ranks that were profiled, by device; kNoRank for a device of several or of an unknown one.
+std::map<std::int64_t, int> profiled_ranks(SQLite::Database& database) {
+  std::map<std::int64_t, int> ranks;
+  if (!is_plain_table(database, "RANK_DEVICE_MAP") || !has_column(database, "RANK_DEVICE_MAP", "rankId")) return ranks;
+  const std::string device = has_column(database, "RANK_DEVICE_MAP", "deviceId") ? "deviceId" : "0";
+  SQLite::Statement query(database, "SELECT DISTINCT rankId, " + device + " FROM RANK_DEVICE_MAP LIMIT 1024");
   while (query.executeStep()) {
     const std::int64_t id = query.getColumn(0).isInteger() ? query.getColumn(0).getInt64() : -1;
-    if (rank || id < 0 || id >= planner::kMaxWorldSize) return std::nullopt;
-    rank = static_cast<int>(id);
+    const bool is_rank = id >= 0 && id < planner::kMaxWorldSize;
+    const auto [at, is_new] =
+        ranks.try_emplace(query.getColumn(1).getInt64(), is_rank ? static_cast<int>(id) : kNoRank);
+    if (!is_new) at->second = kNoRank;
   }
-  return rank;
+  return ranks;
 }
+
+/// Names the runs of one database and the ranks that tell them.
+class RunTellers {
+ public:
+  /// @param log  names the database, so that runs of others get other names
+  RunTellers(std::uint64_t log, std::map<std::int64_t, int> ranks) : log_(log), ranks_(std::move(ranks)) {}
+
+  /// Sets event and rank. A run that cannot be matched with those of other ranks gets an event of its own.
+  /// @param run  run_name()
+  /// @param device  nothing where the table does not say whose run it is
+  void name(Timing& timing, std::optional<std::uint64_t> run, std::optional<std::int64_t> device) {
+    const auto rank = rank_of(device);
+    const auto teller = static_cast<std::uint64_t>(device.value_or(0));
+    const bool is_matched = run && (rank || device);
+    timing.event = is_matched ? runs_.next(*run, teller) : event_name(log_, ++run_count_);
+    timing.rank = rank.value_or(static_cast<int>(spread_number(log_, teller) & INT32_MAX)); // hosts number alike
+  }
+
+ private:
+  /// The rank of the device, or of the only one that there is.
+  [[nodiscard]] std::optional<int> rank_of(std::optional<std::int64_t> device) const {
+    const auto at = device ? ranks_.find(*device) : ranks_.size() == 1 ? ranks_.begin() : ranks_.end();
+    return at == ranks_.end() || at->second == kNoRank ? std::nullopt : std::optional(at->second);
+  }
+
+  std::uint64_t log_;
+  std::map<std::int64_t, int> ranks_; ///< profiled_ranks()
+  RunNames runs_;
+  std::uint64_t run_count_ = 0;
+};
 
 /// Which tables and columns a database has. They differ between versions and profiling levels.
 struct Layout {
   bool has_strings = false, has_type = false, has_types = false, has_ranks = false, has_groups = false;
-  std::optional<int> rank; ///< profiled_rank()
+  bool has_devices = false;
 };
 
 std::string query_text(const Layout& layout) {
-  const auto& [has_strings, has_type, has_types, has_ranks, has_groups, rank] = layout;
+  const auto& [has_strings, has_type, has_types, has_ranks, has_groups, has_devices] = layout;
   const std::string name = has_strings ? "COALESCE(n.value, c.opName)" : "c.opName";
   const std::string type = !has_type ? "''" : has_strings ? "COALESCE(t.value, c.opType)" : "c.opType";
   std::string sql = "SELECT c.rowid, " + name + ", " + type + ", c.startNs, c.endNs, c.count, c.dataType, ";
   sql += has_types ? "e.name, " : "NULL, ";
   sql += has_ranks ? "c.rankSize, " : "NULL, ";
-  sql += !has_groups ? "NULL" : has_strings ? "COALESCE(g.value, c.groupName)" : "c.groupName";
+  sql += !has_groups ? "NULL, " : has_strings ? "COALESCE(g.value, c.groupName), " : "c.groupName, ";
+  sql += has_devices ? "c.deviceId" : "NULL";
   sql += " FROM COMMUNICATION_OP c";
   if (has_strings) sql += " LEFT JOIN STRING_IDS n ON n.id = c.opName";
   if (has_strings && has_groups) sql += " LEFT JOIN STRING_IDS g ON g.id = c.groupName";
@@ -191,26 +228,23 @@ void take_sized(SQLite::Statement& row, Timing timing, const ImportAnswers& answ
   sink.take(line, timing, collective);
 }
 
-void read_row(SQLite::Statement& row, const ImportAnswers& answers, std::optional<int> rank, RunNames& runs,
-              LogSink& sink) {
+void read_row(SQLite::Statement& row, const ImportAnswers& answers, RunTellers& tellers, LogSink& sink) {
   const std::int64_t line = row.getColumn(0).getInt64();
   const std::string name = row.getColumn(1).getString();
   std::string type = row.getColumn(2).getString();
   if (type == "N/A") type.clear();
   const MsprofOperator found = find_msprof_operator(type, name);
   if (found.work != MsprofWork::Collective) return sink.skip(line, "no collective that mc2 plans");
-  const auto run = run_name(row, name);
-  const std::uint64_t event = rank && run ? runs.next(*run, 0) : 0; // before the time check: bad rows count as runs
+  Timing timing{.collective = found.collective, .world_size = group_ranks(row.getColumn(8))};
+  const auto device =
+      row.getColumn(10).isInteger() ? std::optional<std::int64_t>(row.getColumn(10).getInt64()) : std::nullopt;
+  tellers.name(timing, run_name(row, name), device); // before the time check: bad rows count as runs
   if (!row.getColumn(3).isInteger() || !row.getColumn(4).isInteger() || !row.getColumn(5).isInteger())
     return sink.bad(line, "startNs, endNs or count is no whole number");
   std::int64_t time = 0;
   if (__builtin_sub_overflow(row.getColumn(4).getInt64(), row.getColumn(3).getInt64(), &time) || time <= 0)
     return sink.bad(line, "it ends before it starts, or takes no time");
-  Timing timing{.collective = found.collective,
-                .world_size = group_ranks(row.getColumn(8)),
-                .time = std::chrono::nanoseconds(time)};
-  timing.event = event;
-  timing.rank = rank.value_or(0);
+  timing.time = std::chrono::nanoseconds(time);
   take_sized(row, timing, answers, sink);
 }
 
@@ -250,7 +284,8 @@ bool has_kernel_tables(SQLite::Database& database) {
   return true;
 }
 
-Result<void> read_database(SQLite::Database& database, const ImportAnswers& answers, LogSink& sink) {
+/// @param log  names the database, so that runs of others get other names
+Result<void> read_database(SQLite::Database& database, std::uint64_t log, const ImportAnswers& answers, LogSink& sink) {
   database.exec("PRAGMA trusted_schema = OFF");
   database.exec("PRAGMA cell_size_check = ON");
   if (is_plain_table(database, "CUPTI_ACTIVITY_KIND_KERNEL"))
@@ -273,10 +308,10 @@ Result<void> read_database(SQLite::Database& database, const ImportAnswers& answ
                       .has_types = is_plain_table(database, "ENUM_HCCL_DATA_TYPE"),
                       .has_ranks = has_column(database, "COMMUNICATION_OP", "rankSize"),
                       .has_groups = has_column(database, "COMMUNICATION_OP", "groupName"),
-                      .rank = profiled_rank(database)};
+                      .has_devices = has_column(database, "COMMUNICATION_OP", "deviceId")};
   SQLite::Statement rows(database, query_text(layout));
-  RunNames runs;
-  while (rows.executeStep()) read_row(rows, answers, layout.rank, runs, sink);
+  RunTellers tellers(log, profiled_ranks(database));
+  while (rows.executeStep()) read_row(rows, answers, tellers, sink);
   return {};
 }
 
@@ -290,15 +325,17 @@ Result<void> read_msprof_db(LogReader& reader, const ImportAnswers& answers, Log
   std::string copy;
   try {
     const auto path = reader.source().path();
+    // The path, too: databases in WAL mode may begin alike, and differ in the files beside them.
+    const std::uint64_t log = group_name(path.string().append(reader.head()));
     if (!path.empty() && !reader.is_compressed() && has_side_files(reader.head())) {
       const TemporaryFolder folder;
       MC2_ASSIGN(const auto copied, copy_with_side_file(path, folder));
       SQLite::Database database(copied.string(), SQLite::OPEN_READWRITE);
-      return read_database(database, answers, sink);
+      return read_database(database, log, answers, sink);
     }
     const auto database = open_database(reader, copy);
     if (!database) return unreadable("is larger than 256 MiB and not a file that SQLite can open; unpack it first");
-    return read_database(*database, answers, sink);
+    return read_database(*database, log, answers, sink);
   } catch (const SQLite::Exception& error) {
     sink.bad(1, std::string("SQLite cannot read it: ") + shown(error.what()));
     return {};
