@@ -19,6 +19,11 @@ using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+  text.replace(text.find(what), what.size(), with);
+  return text;
+}
+
 std::string json_log(const std::string& program, int threads, int gpus, const std::string& devices,
                      const std::string& row) {
   return R"({"version": 3, "args": ["./build/)" + program + R"("], "nccl_version": 22902, "config": {"nthreads": )" +
@@ -176,6 +181,31 @@ TEST(NcclTests, ATableOfTheInPlaceSideAloneIsOfIt) { // rccl-tests -O 0
   std::string wrong = log;
   wrong.replace(wrong.find("26.21 0"), 7, "26.21 3");
   EXPECT_THAT(import_text(wrong, said).first(Verdict::Bad), HasSubstr("in place: the result check found 3 wrong"));
+}
+
+TEST(NcclTests, ARowMayLackItsTimesOutOfPlace) {
+  const auto log = [](std::size_t blank_count) {
+    return "# nThread 1 nGpus 2 minBytes 1048576\n"
+           "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+           "     1048576        262144     float     sum      -1" +
+           std::string(blank_count, ' ') + "    40.00   26.21   26.21       0\n# Out of bounds values : 0 OK\n";
+  };
+  ImportAnswers said{.collective = Collective::AllReduce, .world_size = 2};
+  const std::string document = replaced(json_log("all_reduce_perf", 1, 2, device(0, 1), row("sum", 100, 100)),
+                                        R"("out_of_place": {)", R"("out_of_place": null, "in_place": {)");
+  for (const std::string& each : {log(32), document}) {
+    said.buffers = Buffers::OutOfPlace;
+    const ImportedLog without = import_text(each, said);
+    EXPECT_EQ(without.summary.value().took_count, 0);
+    EXPECT_EQ(without.summary.value().bad_count, 0) << without.first(Verdict::Bad);
+    EXPECT_THAT(without.lines,
+                Contains(Field(&SaidOfLine::text, HasSubstr("out of place: not timed; see --buffers in-place"))));
+    said.buffers = Buffers::InPlace;
+    EXPECT_EQ(import_text(each, said).summary.value().took_count, 1) << import_text(each, said).first(Verdict::Bad);
+  }
+  EXPECT_THAT(timings_text(import_text(log(32), said).timings), ElementsAre("all_reduce x0 1048576 B 40000 ns"));
+  // Without the blanks nothing tells which side is missing.
+  EXPECT_THAT(import_text(log(1), said).first(Verdict::Bad), HasSubstr("9 numbers where the heading has 13"));
 }
 
 TEST(NcclTests, OneRankSendsNothing) {
@@ -1036,11 +1066,6 @@ TEST(MsprofNeighbours, AnotherFilesMatmulIsNone) {
       std::string(kHeading) + kLargeMatmul + kHeading + "0,hcom_allReduce__1,hcom_allReduce_,900,N/A,N/A,N/A\n";
   EXPECT_EQ(import_text(log, {.bytes_from_neighbour = true}).lines.back().text,
             "no matmul stands before this collective");
-}
-
-std::string replaced(std::string text, const std::string& what, const std::string& with) {
-  text.replace(text.find(what), what.size(), with);
-  return text;
 }
 
 TEST(NewerFormats, AreTold) {

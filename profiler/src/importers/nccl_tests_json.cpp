@@ -73,6 +73,7 @@ struct Entry {
   std::int64_t root = -1;
   Scalar time[2], wrong[2], alg_bandwidth[2], bus_bandwidth[2];
   bool has_time[2] = {false, false};
+  bool is_untimed[2] = {false, false}; ///< the whole side is null
   bool has_host_time = false;
   std::set<std::string> fields; ///< names of the fields read so far
   std::string twin;             ///< a field that occurs twice; empty where none does
@@ -199,6 +200,8 @@ class Handler final : public JsonHandler {
     if (field == "type") entry_.type = value.text;
     if (field == "redop") entry_.redop = value.text;
     if (field == "root") entry_.root = parse_whole(trimmed(value.text)).value_or(-1);
+    if (field == "out_of_place") entry_.is_untimed[0] = value.is_null;
+    if (field == "in_place") entry_.is_untimed[1] = value.is_null;
     const bool is_in_place = field.starts_with("in_place/");
     if (!is_in_place && !field.starts_with("out_of_place/")) return;
     const std::size_t side = is_in_place ? 1 : 0;
@@ -258,6 +261,8 @@ class Handler final : public JsonHandler {
   void take_side(const Entry& entry, std::size_t side, const std::string& name) {
     const std::string where = name + (side == 1 ? ", in place" : ", out of place");
     if (!entry.twin.empty()) return sink_.bad(line_, where + ": '" + shown(entry.twin) + "' stands there twice");
+    if (entry.is_untimed[side])
+      return sink_.skip(line_, where + ": not timed" + (side == 1 ? "" : "; see --buffers in-place"));
     if (entry.has_host_time && !entry.has_time[side])
       return sink_.bad(line_, where + ": cpu_time is what the host needs to start it; run without -C");
     if (!entry.has_time[side]) return sink_.bad(line_, where + ": has no time");
