@@ -83,6 +83,35 @@ TEST(NcclTestsJson, RcclsListNamesEachRow) {
   EXPECT_GE(import_text(log.substr(0, log.size() - 3)).summary.value().bad_count, 3);
 }
 
+TEST(NcclTestsJson, OtherFormsOfRcclsListAreRead) {
+  // 1048576 B in 20.1 us are 52.17 GB/s, and on the buses of 8 ranks 1.75 times that.
+  const std::string cells = R"("AllReduce",1,8,8,1,1048576,"float","sum",)",
+                    newer =
+                        "numCycle,collective,nodes,ranks,ranksPerNode,gpusPerRank,size,type,redop,inplace,time,"
+                        "algbw,busbw,#wrong\n",
+                    older =
+                        "collective, ranks, rankspernode, gpusperrank, size, type, redop, inplace, time, algbw, "
+                        "busbw, #wrong\n",
+                    wrong = "0," + cells + "0,20.1,52.17,91.29,\"3\"\n0,\"AllReduce\",1\n",
+                    object = R"({"name":"AllReduce", "nodes":1, "ranks":8, "ranksPerNode":8, "gpusPerRank":1, )"
+                             R"("size":1048576, "type":"float", "redop":"sum", "inPlace":0, "time":20.1, )"
+                             R"("algBw":52.17, "busBw":91.29, "wrong":"0"})";
+  for (const std::string& log :
+       {newer + "0," + cells + "0,20.1,52.17,91.29,\"0\"\n0," + cells + "1,19.1,54.90,96.07,\"0\"\n",
+        older + "AllReduce, 8, 8, 1, 1048576, float, sum, 0, 20.1, 52.17, 91.29, 0\n",
+        object + "\n" + replaced(object, R"("inPlace":0)", R"("inPlace":1)") + "\n"}) {
+    const ImportedLog imported = import_text(log);
+    EXPECT_EQ(imported.summary.value().format, "nccl_tests_json") << log;
+    EXPECT_EQ(imported.first(Verdict::Bad), "") << log;
+    EXPECT_THAT(timings_text(imported.timings), ElementsAre("all_reduce x8 1048576 B 20100 ns")) << log;
+  }
+  const ImportedLog faults = import_text(newer + wrong);
+  EXPECT_EQ(faults.summary.value().bad_count, 2);
+  EXPECT_THAT(faults.lines, Contains(Field(&SaidOfLine::text, HasSubstr("found 3 wrong elements"))));
+  EXPECT_THAT(faults.first(Verdict::Bad), HasSubstr("3: the row has 3 cells where the heading has 14"));
+  EXPECT_EQ(import_text(object + "\n" + object.substr(0, 40)).summary.value().bad_count, 1);
+}
+
 TEST(NcclTests, WhatIsSaidIsCheckedAgainstTheRow) {
   const auto bad = [](const std::string& one_row, Collective said) {
     return import_text(json_log("main", 1, 8, device(0, 1), one_row), {.collective = said}).first(Verdict::Bad);

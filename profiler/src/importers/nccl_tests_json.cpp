@@ -14,6 +14,7 @@
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/profiler/importer.hpp"
 #include "nccl_row.hpp"
+#include "rccl_rows.hpp"
 
 namespace mc2::profiler {
 namespace nccl_tests_json {
@@ -212,7 +213,7 @@ class Handler final : public JsonHandler {
     if (field.ends_with("/bus_bw")) entry_.bus_bandwidth[side] = value;
   }
 
-  /// Reads a field of rccl-tests -Z json, which writes one object for each row and side.
+  /// Reads a field of rccl-tests -Z json or csv, which write one object or line for each row and side.
   void read_rccl(std::string_view field, const Scalar& value) {
     see(field);
     const auto number = parse_whole(value.text);
@@ -359,19 +360,27 @@ class Handler final : public JsonHandler {
   bool is_out_of_bounds_ = false;
 };
 
+/// The log as one document of JSON.
+Result<std::string> document_of(LogReader& reader, LogSink& sink) {
+  if (is_rccl_table(reader.head())) return rccl_list_of_table(reader, sink);
+  const bool has_lines = has_rccl_lines(reader.head());
+  MC2_ASSIGN(auto text, reader.rest(kMaxJsonBytes));
+  return without_nan(has_lines ? rccl_list_of_lines(text) : text);
+}
+
 } // namespace
 } // namespace nccl_tests_json
 
 bool detect_nccl_tests_json(std::string_view head) {
   const std::string_view text = trimmed(head);
-  return (text.starts_with('{') && (has(text, "\"nccl_version\"") || has(text, "\"out_of_place\""))) ||
+  return is_rccl_table(text) || has_rccl_lines(text) ||
+         (text.starts_with('{') && (has(text, "\"nccl_version\"") || has(text, "\"out_of_place\""))) ||
          (text.starts_with('[') && has(text, "\"numCycle\"") && has(text, "\"busBw\""));
 }
 
 Result<void> read_nccl_tests_json(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
   using namespace nccl_tests_json;
-  MC2_ASSIGN(auto text, reader.rest(kMaxJsonBytes));
-  const std::string document = without_nan(text);
+  MC2_ASSIGN(const std::string document, document_of(reader, sink));
   JsonPieces pieces{std::string_view(document)};
   Handler handler(answers, sink, pieces.line());
   read_json(pieces, reader, handler, sink);
