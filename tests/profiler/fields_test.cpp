@@ -47,6 +47,15 @@ TEST(Fields, KnowsEveryToolsSpellings) {
     EXPECT_EQ(find_program(text), std::nullopt) << text;
 }
 
+TEST(Fields, PrefixesOfHostsMayBeginWithADigitAndNumbersAreNone) {
+  for (const char* line : {"10.0.0.4: row", "3f2a91b0c4d5: row", "0node: row", "10.0.0.4  | row", "node-1: row",
+                           "2026-11-24 10:00:00 row", "10:00:00 10.0.0.4: row"})
+    EXPECT_EQ(without_launcher_tag(line), "row") << line;
+  for (const char* line : {"1048576   262144", "1.5: row", "10.0.0: row", "10..0.4: row", "8192 | 2.5 | 0.4",
+                           "1e3 | 2.5 | 0.4", "10.0.0.4:4978:4990 row", "2026-11-24 row"})
+    EXPECT_EQ(without_launcher_tag(line), line) << line;
+}
+
 TEST(Fields, ReadsCommandLines) {
   const auto launch =
       read_launch_line("$ mpirun -np 8 -x NCCL_DEBUG=INFO ./bin/reduce_scatter_test -b 8K -n 20 -d bfp16");

@@ -152,6 +152,7 @@ TEST(BadInput, LinesThatALauncherTagged) {
   for (const char* tag : {"[1,0]<stdout>:", "[prterun-node-7@1,0]<stdout>: ", "Tue Dec  1 10:00:00 2026<stdout>:",
                           "Tue Dec  1 10:00:00 2026[1,0]<stdout>:", "0: ", "  3: ", "[0] ", "[15] ", "10:00:00 ",
                           "[2026-11-24 10:00:00.123] ", "10:00:00  [1,0]<stdout>:", "gpu-node.7: ", "worker-1  | ",
+                          "10.0.0.4: ", "3f2a91b0c4d5: ", "2026-11-24 10:00:00 ",
                           "2026-11-24T10:00:00.123456789Z stdout F ", "\x1b[36m"}) {
     EXPECT_EQ(timings_text(import_text(tagged(read_log("nccl_tests.log"), tag)).timings), expected) << tag;
     EXPECT_EQ(timing_count(tagged(read_log("osu_allreduce.txt"), tag)), 2U) << tag;

@@ -80,16 +80,18 @@ std::string_view bare(std::string_view text) noexcept {
 
 namespace {
 
+/// Whether the text begins with the form, in which 0 stands for any digit.
+bool begins_with_form(std::string_view text, std::string_view form) noexcept {
+  const auto fits = [](char of_form, char c) { return of_form == '0' ? is_digit(c) : c == of_form; };
+  return text.size() >= form.size() && std::ranges::equal(form, text.substr(0, form.size()), fits);
+}
+
 /// The text without the "[pod/worker-0/nccl] " and "2026-11-21T00:18:30.123456789Z " of kubectl logs --prefix
 /// --timestamps.
 std::string_view without_kubectl_tag(std::string_view text) noexcept {
-  constexpr std::string_view kDate = "0000-00-00T00:00:00";
   if (text.starts_with("[pod/"))
     if (const std::size_t end = text.find("] "); end != std::string_view::npos) text.remove_prefix(end + 2);
-  if (text.size() <= kDate.size()) return text;
-  for (std::size_t i = 0; i < kDate.size(); ++i) {
-    if (kDate[i] == '0' ? !is_digit(text[i]) : text[i] != kDate[i]) return text;
-  }
+  if (!begins_with_form(text, "0000-00-00T00:00:00")) return text;
   const std::size_t end = text.find_first_of(" \t");
   return end == std::string_view::npos ? text : text.substr(end + 1);
 }
@@ -131,30 +133,38 @@ std::string_view without_rank(std::string_view text) noexcept {
   return text.substr(end).starts_with(mark) ? text.substr(end + mark.size()) : text;
 }
 
-/// Without the "node-1: " of pdsh and its like, and the "worker-1  | " of docker compose.
+constexpr auto is_letter = [](char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+
+/// Whether the name is an address, as 10.0.0.4.
+bool is_address(std::string_view name) noexcept {
+  return std::ranges::count(name, '.') == 3 && name.find_first_not_of("0123456789.") == name.npos && !has(name, "..") &&
+         is_digit(name.back());
+}
+
+/// Without the "node-1: " or "10.0.0.4: " of pdsh and its like, and the "worker-1  | " of docker compose.
 std::string_view without_node(std::string_view text) noexcept {
-  constexpr auto is_letter = [](char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  if (!is_letter(text.front()) || text.starts_with("rccl-tests:")) return text;
+  const bool begins_with_digit = is_digit(text.front());
+  if ((!begins_with_digit && !is_letter(text.front())) || text.starts_with("rccl-tests:")) return text;
   const auto end = std::ranges::find_if_not(
       text, [&](char c) { return is_letter(c) || is_digit(c) || c == '-' || c == '_' || c == '.'; });
-  const auto rest = std::string_view(end, text.end());
-  if (rest.starts_with(": ")) return rest.substr(2);
+  const std::string_view name(text.begin(), end), rest(end, text.end());
+  const bool is_name = !begins_with_digit || is_address(name);
+  if (rest.starts_with(": ")) return is_name || std::ranges::any_of(name, is_letter) ? rest.substr(2) : text;
+  if (!is_name) return text; // a number: the columns of hccl_test have bars between them
   const std::size_t bar = rest.find_first_not_of(' ');
   return bar != rest.npos && bar > 0 && rest.substr(bar).starts_with("| ") ? rest.substr(bar + 2) : text;
 }
 
-/// Without the "10:00:00 " of Jenkins.
-std::string_view without_time_of_day(std::string_view text) noexcept {
-  constexpr std::string_view kTime = "00:00:00 ";
-  if (text.size() <= kTime.size()) return text;
-  for (std::size_t i = 0; i < kTime.size(); ++i)
-    if (kTime[i] == '0' ? !is_digit(text[i]) : text[i] != kTime[i]) return text;
-  return text.substr(kTime.size());
+/// Without the "10:00:00 " of Jenkins, and the "2026-11-24 10:00:00 " of ts '%F %T'.
+std::string_view without_time(std::string_view text) noexcept {
+  for (const std::string_view form : {"00:00:00 ", "0000-00-00 00:00:00 "})
+    if (begins_with_form(text, form)) return text.substr(form.size());
+  return text;
 }
 
 std::string_view without_first_tag(std::string_view text) noexcept {
   for (const auto without : {without_kubectl_tag, without_stream_name, without_stream_tag, without_bracketed_time,
-                             without_rank, without_node, without_time_of_day})
+                             without_rank, without_node, without_time})
     if (const std::string_view rest = without(text); rest.size() < text.size()) return rest;
   return text;
 }

@@ -20,8 +20,8 @@ inline constexpr std::int64_t kMaxMessageBytes = std::int64_t{1} << 50;
 /// The text without white space and quotes at either end. msprof writes tabs after numbers.
 [[nodiscard]] std::string_view bare(std::string_view text) noexcept;
 /// The line without the prefixes that launchers write: "[1,0]<stdout>:" of mpirun --tag-output, the date of its
-/// --timestamp-output, "0: " of srun -l, "[0] " of mpiexec -l, "node-1: " of pdsh, pod and time stamp of kubectl logs,
-/// "[2026-11-24 10:00:00] " and "10:00:00 ". Several prefixes may follow one another.
+/// --timestamp-output, "0: " of srun -l, "[0] " of mpiexec -l, "node-1: " and "10.0.0.4: " of pdsh, pod and time stamp
+/// of kubectl logs, "[2026-11-24 10:00:00] ", "2026-11-24 10:00:00 " and "10:00:00 ". Several may follow one another.
 [[nodiscard]] std::string_view without_launcher_tag(std::string_view line) noexcept;
 /// Whether the part stands anywhere in the text.
 [[nodiscard]] inline bool has(std::string_view text, std::string_view part) noexcept {
