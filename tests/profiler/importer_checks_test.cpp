@@ -576,6 +576,23 @@ TEST(Nsys, RefusesRowsOutOfTheOrderOfTheirStart) {
   EXPECT_EQ(import_text(head + "500000" + row + head + "7" + row, {.message_bytes = 4096}).first(Verdict::Bad), "");
 }
 
+TEST(Nsys, SeveralFilesAndReportsMayStandInOneOutput) {
+  const std::string first = read_log("nsys_cuda_gpu_trace.csv"), trace = first.substr(first.find("Start (ns)")),
+                    other =
+                        "\nProcessing [b.sqlite] with [/opt/nsys/reports/cuda_gpu_kern_sum.py]... \n\n"
+                        "Time (%),Total Time (ns),Instances,Avg (ns),Name\n50.1,99,3,33,ncclDevKernel_AllReduce\n",
+                    next = "\nProcessing [b.sqlite] with [/opt/nsys/reports/cuda_gpu_trace.py]... \n\n";
+  const auto count = [](const std::string& log) {
+    const ImportedLog imported = import_text(log, {.world_size = 4, .message_bytes = 67108864});
+    EXPECT_EQ(imported.first(Verdict::Bad), "") << log;
+    EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, "row of another report"))) << log;
+    return imported.timings.groups().begin()->second.count;
+  };
+  EXPECT_EQ(count(first + other), 2);
+  EXPECT_EQ(count(other.substr(1) + next + trace), 2);
+  EXPECT_EQ(count(first + other + next + trace), 4); // the starts of the second file begin anew
+}
+
 TEST(Nsys, LogsOfSeveralRanksAreOfSeveralRuns) {
   const std::string log = "Start (ns),Duration (ns),Name\n1,400000,ncclDevKernel_AllReduce_Sum_bf16_RING_LL()\n";
   ImportedLog imported = import_text(log, {.message_bytes = 4096});

@@ -33,15 +33,23 @@ const std::vector<WantedColumn>& columns() {
 bool is_trace(std::string_view line) {
   return line.find("Start (") == 0 && has(line, ",Duration (") && has(line, ",Name");
 }
-bool is_summary(std::string_view line) { return has(line, "Total Time (") && has(line, "Instances"); }
+bool is_summary(std::string_view line) {
+  return has(line, "Total Time (") && (has(line, "Instances") || has(line, "Num Calls"));
+}
 /// The heading of the trace report printed as a table for people, with blanks between the columns.
 bool is_printed(std::string_view line) { return has(line, "Start (") && has(line, "Duration (") && !has(line, ","); }
 
 /// Whether the line is one of those that the tool prints before a report.
 bool is_preamble(std::string_view line) {
-  constexpr std::array<std::string_view, 6> kBegin{"NOTICE",      "It is assumed ", "Consider using ",
-                                                   "Generating ", "Processing ",    "**"};
+  constexpr std::array<std::string_view, 7> kBegin{
+      "NOTICE", "It is assumed ", "Consider using ", "Generating ", "Processing ", "SKIPPED: ", "**"};
   return line.empty() || std::ranges::any_of(kBegin, [&](std::string_view begin) { return line.starts_with(begin); });
+}
+
+/// Whether the line begins another report, or is blank. Rows begin with a number.
+bool is_between_reports(std::string_view line) {
+  const bool is_row = !line.empty() && line.front() >= '0' && line.front() <= '9';
+  return !is_row && (is_preamble(line) || is_summary(line) || is_printed(line));
 }
 
 /// Whether the text begins with a heading after at most the preamble. Output of other programs may contain reports,
@@ -55,6 +63,13 @@ bool begins_with(std::string_view text, Holds holds) {
     if (end == std::string_view::npos || !is_preamble(line)) return false;
     text.remove_prefix(end + 1);
   }
+  return false;
+}
+
+/// Whether any line of the text is the heading of a trace.
+bool has_trace(std::string_view text) {
+  while (!text.empty())
+    if (is_trace(take_part(text, '\n'))) return true;
   return false;
 }
 
@@ -137,7 +152,8 @@ class KernelTrace {
   void read(const Line& line) {
     const std::string_view text = trimmed(line.text);
     if (is_trace(text)) return begin(line);
-    if (!has_heading_ || text.empty()) return sink_.skip(line.number, "before the heading, or blank");
+    if (is_between_reports(text)) return end_table(line.number, text.empty());
+    if (!has_heading_) return sink_.skip(line.number, "row of another report");
     if (const auto fault = row_.read_row(line)) return sink_.bad(line.number, *fault);
     const std::string_view name = bare(row_.cell(kName));
     const auto function = nccl_function(name);
@@ -180,6 +196,12 @@ class KernelTrace {
     std::int64_t last_number = -1;                                   ///< number of the last matmul that has ended
     std::int64_t collective_end = INT64_MIN, matmul_end = INT64_MIN; ///< the latest so far
   };
+
+  /// Another report or another file may follow. A blank line ends no table.
+  void end_table(std::int64_t line, bool is_blank) {
+    has_heading_ = has_heading_ && is_blank;
+    sink_.skip(line, is_blank ? "blank" : "before a report");
+  }
 
   void begin(const Line& line) {
     finish();
@@ -344,7 +366,7 @@ bool detect_nsys(std::string_view head) {
 
 Result<void> read_nsys(LogReader& reader, const ImportAnswers& answers, LogSink& sink) {
   using namespace nsys;
-  if (!begins_with(reader.head(), is_trace))
+  if (!has_trace(reader.head()))
     return Error{ErrorCode::Malformed, "",
                  "is a report of Nsight Systems that does not list each kernel as CSV; write that with: nsys stats "
                  "--report cuda_gpu_trace:nvtx-name --format csv"};
