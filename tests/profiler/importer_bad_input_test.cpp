@@ -5,6 +5,7 @@
 #include <zstd.h>
 
 #include <string>
+#include <tuple>
 
 #include "imported_log.hpp"
 
@@ -280,6 +281,18 @@ std::string zstd(const std::string& text) {
   return bytes;
 }
 
+/// Compresses two halves as pzstd does, which writes the size of each in a frame that decoders skip.
+std::string pzstd(const std::string& text) {
+  std::string bytes;
+  for (const std::string& half : {text.substr(0, text.size() / 2), text.substr(text.size() / 2)}) {
+    const std::string frame = zstd(half);
+    bytes += std::string("\x50\x2A\x4D\x18\x04\0\0\0", 8);
+    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>((frame.size() >> shift) & 0xFF);
+    bytes += frame;
+  }
+  return bytes;
+}
+
 TEST(BadInput, EncodingsThatSpreadsheetsAndShellsWrite) {
   const std::string log = read_log("nccl_tests.log");
   const auto expected = timings_text(import_text(log).timings);
@@ -289,7 +302,8 @@ TEST(BadInput, EncodingsThatSpreadsheetsAndShellsWrite) {
   for (const std::string& text :
        {"\xEF\xBB\xBF" + log, windows, utf16(log, false, true), utf16(log, true, true), utf16(log, false, false),
         utf16(windows, true, false), gzipped(log), gzipped(utf16(windows, false, true)), gzipped(log) + gzipped("\n"),
-        xz(log), xz(windows) + xz("\n"), zstd(log), zstd(utf16(log, true, true)), zstd(log) + zstd("\n")})
+        xz(log), xz(windows) + xz("\n"), zstd(log), zstd(utf16(log, true, true)), zstd(log) + zstd("\n"), pzstd(log),
+        pzstd(log) + pzstd("\n")})
     EXPECT_EQ(timings_text(import_text(text).timings), expected);
 }
 
@@ -308,6 +322,25 @@ TEST(BadInput, CutAndDamagedCompressedFiles) {
     std::string damaged = whole;
     damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 0x55);
     EXPECT_FALSE(is_taken(damaged)) << name;
+  }
+}
+
+TEST(BadInput, WhatStandsBehindCompressedDataIsNamed) {
+  const std::string log = read_log("nccl_tests.log"), padding(70'000, '\0');
+  const auto expected = timings_text(import_text(log).timings);
+  for (const auto& [name, whole, more] :
+       {std::tuple("gzip", gzipped(log), gzipped("\n")), {"xz", xz(log), xz("\n")}, {"zstd", zstd(log), zstd("\n")}}) {
+    for (const std::string& padded : {whole + padding, whole + padding + more}) {
+      const ImportedLog imported = import_text(padded);
+      EXPECT_EQ(timings_text(imported.timings), expected) << name;
+      EXPECT_EQ(imported.summary.value().bad_count, 0) << name;
+    }
+    for (const std::string& other : {std::string("4  1.5\n"), padding + "rest", whole.substr(0, 1)}) {
+      const ImportedLog imported = import_text(whole + other);
+      EXPECT_EQ(timings_text(imported.timings), expected) << name;
+      EXPECT_EQ(imported.summary.value().first_bad,
+                "behind the " + std::string(name) + " data stands something else, which is not read");
+    }
   }
 }
 

@@ -17,6 +17,13 @@ constexpr std::string_view kGzipMagic = "\x1f\x8b",
                                6),
                            kZstdMagic = "\x28\xB5\x2F\xFD";
 
+/// Whether a frame of zstd begins here that decoders skip. pzstd writes one before each frame of data.
+bool is_skippable_frame(std::string_view bytes) {
+  constexpr std::string_view kBehindFirst = "\x2A\x4D\x18";
+  return bytes.size() > kBehindFirst.size() && (static_cast<unsigned char>(bytes[0]) & 0xF0U) == 0x50U &&
+         bytes.substr(1).starts_with(kBehindFirst);
+}
+
 class GzipDecoder : public Decoder {
  public:
   GzipDecoder() {
@@ -98,7 +105,7 @@ class ZstdDecoder : public Decoder {
 std::unique_ptr<Decoder> decoder_of(std::string_view first_bytes) {
   if (first_bytes.starts_with(kGzipMagic)) return std::make_unique<GzipDecoder>();
   if (first_bytes.starts_with(kXzMagic)) return std::make_unique<XzDecoder>();
-  if (first_bytes.starts_with(kZstdMagic)) return std::make_unique<ZstdDecoder>();
+  if (first_bytes.starts_with(kZstdMagic) || is_skippable_frame(first_bytes)) return std::make_unique<ZstdDecoder>();
   return nullptr;
 }
 

@@ -39,10 +39,23 @@ std::size_t Inflater::copy(std::span<char> into) {
   return size;
 }
 
+void Inflater::skip_padding() {
+  while (true) {
+    while (begin_ < end_ && input_[begin_] == '\0') ++begin_;
+    if (begin_ < end_ || is_at_end_) return;
+    fill();
+  }
+}
+
 bool Inflater::begin_next_member() {
+  skip_padding();
   while (!is_at_end_ && end_ - begin_ < kMagicBytes) fill();
+  if (begin_ == end_) return false;
   const auto next = decoder_of({input_.data() + begin_, end_ - begin_});
-  if (!next || next->name() != decoder_->name()) return false;
+  if (!next || next->name() != decoder_->name()) {
+    fault_ = "behind the " + std::string(decoder_->name()) + " data stands something else, which is not read";
+    return false;
+  }
   decoder_->begin_member();
   is_member_open_ = true;
   return true;

@@ -27,13 +27,15 @@ class Inflater {
   [[nodiscard]] std::size_t read(std::span<char> into);
   [[nodiscard]] std::int64_t source_bytes() const noexcept { return source_bytes_; }
   [[nodiscard]] bool is_compressed() const noexcept { return decoder_ != nullptr; }
-  /// Why the stream ended too early; empty when it did not.
+  /// Why the stream ended too early, or was not read to its end; empty when neither.
   [[nodiscard]] const std::string& fault() const noexcept { return fault_; }
 
  private:
   void fill();
   [[nodiscard]] std::size_t copy(std::span<char> into);
-  /// Begins the next member of the same format; false where none follows.
+  /// Skips the zeros with which some tools fill up the end of a file.
+  void skip_padding();
+  /// Begins the next member of the same format; false where none follows, with a fault where something else does.
   [[nodiscard]] bool begin_next_member();
 
   ByteSource& source_;
@@ -86,8 +88,8 @@ class LogReader {
   [[nodiscard]] bool is_compressed() const noexcept { return inflater_.is_compressed(); }
   [[nodiscard]] std::int64_t source_bytes() const noexcept { return inflater_.source_bytes(); }
   [[nodiscard]] std::int64_t line_number() const noexcept { return line_number_; }
-  /// What is wrong with the stream: a truncated or damaged compressed file, or a line that is too long. Empty when
-  /// nothing is.
+  /// What is wrong with the stream: a truncated, damaged or continued compressed file, or a line that is too long.
+  /// Empty when nothing is.
   [[nodiscard]] std::string fault() const { return fault_.empty() ? inflater_.fault() : fault_; }
 
  private:
