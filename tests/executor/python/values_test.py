@@ -504,7 +504,7 @@ class ClientTest(Refusals):
         }
         predicted = {part: getattr(kept, part) for part in ("compute_us", "communication_us", "serial_us")}
         slow = {**predicted, "compute_us": 30 * predicted["compute_us"]}
-        for _ in range(4):
+        for turn in range(4):
             service.json(
                 "POST",
                 "/v1/measurements",
@@ -512,7 +512,7 @@ class ClientTest(Refusals):
                     **run,
                     **slow,
                     **{f"predicted_{part}": us for part, us in predicted.items()},
-                    "fused_us": slow["compute_us"],
+                    "fused_us": slow["compute_us"] + turn,  # the same race sent again would be kept once
                     "predicted_us": kept.makespan.us,
                 },
                 status=201,
