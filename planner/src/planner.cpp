@@ -290,19 +290,6 @@ Result<Plan> serial_plan(const OpSpec& op, const CostModel& model, const Variant
   return require_readable(std::move(plan));
 }
 
-Result<Plan> predict_anchored(const OpSpec& op, const CostModel& model, const Variant& variant, const Cut& cut,
-                              double compute_us, double communication_us) {
-  for (const double us : {compute_us, communication_us})
-    if (!(us > 0) || !std::isfinite(us))
-      return Error{ErrorCode::InvalidSpec, "uncut times", "must be positive and finite"};
-  auto plan = predict_cut(op, anchored(model, op, compute_us, communication_us), variant, cut);
-  if (!plan || !model.anchored_interval) return plan;
-  Estimate& makespan = plan.value().makespan;
-  makespan.low_us = makespan.us * std::max(0.0, 1 - *model.anchored_interval);
-  makespan.high_us = makespan.us * (1 + *model.anchored_interval);
-  return plan;
-}
-
 Result<std::vector<double>> predict_makespans(const OpSpec& op, const CostModel& model, const Variant& variant,
                                               std::span<const Cut> cuts) {
   MC2_TRY(strategies::check_question(op, model));

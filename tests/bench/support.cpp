@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "mc2/embed/store_keeper.hpp"
+#include "mc2/finder/models.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
@@ -102,8 +103,13 @@ double fused_to_serial(const Contender& contender) {
 
 Result<planner::Plan> anchored_prediction(const Contender& contender, const planner::OpSpec& op,
                                           const planner::CostModel& model) {
-  return planner::predict_anchored(op, model, contender.variant, contender.cut, median(contender.compute_us),
-                                   median(contender.communication_us));
+  finder::PlanQuestion question{.op = op, .machine = model.fingerprint, .variant = contender.variant};
+  question.time_uncut = [&](const planner::CostModel&) -> Result<std::vector<planner::UncutTimes>> {
+    return std::vector<planner::UncutTimes>{
+        {contender.variant.text(), median(contender.compute_us), median(contender.communication_us)}};
+  };
+  MC2_ASSIGN(const auto found, finder::find_model({.given = {model}}, question));
+  return finder::predict_with(found, question, contender.cut);
 }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/speed_spread.hpp"
 #include "support/models.hpp"
 
 namespace mc2::planner::cost_model_test {
@@ -46,18 +48,21 @@ TEST(Scaled, KeepsSizesRangeAndInterval) {
   EXPECT_EQ(scaled(twice, 0.5), curve); // halving and doubling are exact
 }
 
-TEST(PredictAnchored, TakesTheIntervalThatRacesTaught) {
+TEST(AtSpeed, TakesTheTimesOfTheUncutParts) {
   CostModel model = example_model();
   model.variants[0].compute.curve.relative_interval = 0.3;
-  model.anchored_interval = 0.02;
-  const Plan plan = predict_anchored(model.op, model, model.variants[0].variant, {{64}}, 100, 30).value();
+  model.anchored_interval = 0.02; // widens plans, in place of the curve's interval
+  const auto at = [&](double compute_us) {
+    const std::array times{UncutTimes{model.variants[0].variant.text(), compute_us, 30}};
+    return at_speed(model, model.op, times);
+  };
+  const Plan plan = predict_cut(model.op, at(100).value(), model.variants[0].variant, {{64}}).value();
   EXPECT_DOUBLE_EQ(plan.makespan.us, 130);
-  EXPECT_DOUBLE_EQ(plan.makespan.low_us, 130 * 0.98);
-  EXPECT_DOUBLE_EQ(plan.makespan.high_us, 130 * 1.02);
+  EXPECT_DOUBLE_EQ(plan.makespan.low_us, 130);
+  EXPECT_DOUBLE_EQ(plan.makespan.high_us, 130);
   for (const double bad :
        {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
-    EXPECT_EQ(predict_anchored(model.op, model, model.variants[0].variant, {{64}}, bad, 30).error().field,
-              "uncut times");
+    EXPECT_EQ(at(bad).error().field, "uncut times");
   for (const double bad : {0.0, 1001.0, 1e300}) {
     model.anchored_interval = bad;
     EXPECT_EQ(model.validate().error().field, "anchored_interval") << bad;

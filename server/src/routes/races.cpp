@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "mc2/planner/planner.hpp"
+#include "mc2/finder/models.hpp"
 #include "mc2/store/codec.hpp"
 #include "routes/routes.hpp"
 
@@ -26,18 +26,22 @@ nlohmann::json entry_of(const store::Measurement& race, const planner::Plan& pla
           {"pair_count", race.pair_count}};
 }
 
-/// The prediction for the plan's cut, anchored at the uncut times that its last race measured; "null" where the cut was
-/// not raced or the model is not kept.
+/// The prediction for the plan's cut as `mc2 plan --anchor` makes it, at the uncut times that its last race measured;
+/// "null" where the cut was not raced or the model is not kept.
 std::string anchored_document(const store::Store& store, const planner::Plan& plan,
                               const std::vector<store::Measurement>& races) {
   const store::Measurement* last = nullptr;
   for (const store::Measurement& race : races)
     if (is_of(race, plan)) last = &race;
   if (last == nullptr) return "null";
-  const auto model = store.find_model(plan.op, plan.fingerprint);
+  finder::PlanQuestion question{
+      .op = plan.op, .machine = plan.fingerprint, .variant = plan.variant, .may_transfer = false};
+  question.time_uncut = [&](const planner::CostModel&) -> Result<std::vector<planner::UncutTimes>> {
+    return std::vector<planner::UncutTimes>{{plan.variant.text(), last->compute_us, last->communication_us}};
+  };
+  const auto model = finder::find_model({.given = {}, .kept = finder::kept_in_unnamed(store)}, question);
   if (!model) return "null";
-  const auto anchored = planner::predict_anchored(plan.op, model.value(), plan.variant, plan.cut, last->compute_us,
-                                                  last->communication_us);
+  const auto anchored = finder::predict_with(model.value(), question, plan.cut);
   return anchored ? store::encode(anchored.value()) : "null";
 }
 

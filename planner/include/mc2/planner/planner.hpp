@@ -138,12 +138,6 @@ struct LengthSensitivity {
 [[nodiscard]] Result<Plan> unpredicted_plan(const OpSpec& op, const Fingerprint& machine, const Variant& variant,
                                             const Cut& cut, std::optional<Schedule> schedule = std::nullopt);
 
-/// predict_cut() with the model anchored() at the given times of the uncut parts. It predicts the cut on a machine
-/// whose speed has drifted since it was profiled. The interval is the model's anchored_interval if it has one. Errors:
-/// as predict_cut, and InvalidSpec when a time is not positive and finite.
-[[nodiscard]] Result<Plan> predict_anchored(const OpSpec& op, const CostModel& model, const Variant& variant,
-                                            const Cut& cut, double compute_us, double communication_us);
-
 /// Every cut of the short/long family: uncut, n equal blocks, and a short block first or last with n >= 1 long ones;
 /// long blocks are multiples of the alignment, the short one takes the rest of a ragged length.
 /// Errors: InvalidSpec as make_plan.
