@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
 #include "capi/values.hpp"
@@ -105,10 +103,7 @@ mc2_status mc2_plan_summarize(const mc2_plan* plan, mc2_plan_summary* summary) {
 mc2_status mc2_plan_blocks(const mc2_plan* plan, int64_t* lengths, size_t capacity, size_t* count) {
   return call([&] {
     const Pinned<PlanObject> of(plan);
-    const auto& blocks = of->plan().cut.block_rows;
-    std::size_t& all = given(count, "count"); // checked before anything is written
-    if (capacity > 0) std::copy_n(blocks.begin(), std::min(capacity, blocks.size()), &given(lengths, "lengths"));
-    all = blocks.size();
+    hand_out_list(of->plan().cut.block_rows, lengths, capacity, count, "lengths");
   });
 }
 

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <exception>
 #include <optional>
 #include <vector>
@@ -157,10 +156,7 @@ mc2_status mc2_communicator_ranks(const mc2_communicator* communicator, int32_t*
   return call([&] {
     const Pinned<CommunicatorObject> of(communicator);
     check_process(of->shared->process(), "communicator");
-    const auto local = of->shared->get().local_ranks();
-    std::size_t& all = given(count, "count"); // checked before anything is written
-    if (capacity > 0) std::copy_n(local.begin(), std::min(capacity, local.size()), &given(ranks, "ranks"));
-    all = local.size();
+    hand_out_list(of->shared->get().local_ranks(), ranks, capacity, count, "ranks");
   });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -49,5 +50,14 @@ struct Machinery {
 
 /// Writes the text's address and length to the caller's outputs. `length` may be NULL.
 void hand_out_text(std::string_view text, const char** to, std::size_t* length);
+
+/// Writes the first `capacity` values to `to`, and the number of all to `count`; nothing if an output is missing. `to`
+/// may be NULL without a capacity. @param name  of the argument `to`, for errors
+template <typename Values, typename T>
+void hand_out_list(const Values& values, T* to, std::size_t capacity, std::size_t* count, const char* name) {
+  std::size_t& all = given(count, "count");
+  if (capacity > 0) std::copy_n(values.begin(), std::min(capacity, values.size()), &given(to, name));
+  all = values.size();
+}
 
 } // namespace mc2::capi
