@@ -132,9 +132,7 @@ profiler::TuneSettings TuneCommand::with_kept_model(profiler::TuneSettings setti
                       : "profiling, because no kept model answers: " + found.error().text())
             << "\n";
   if (!found) return settings;
-  auto known = std::make_shared<planner::CostModel>(std::move(found.value().model));
-  known->op = spec; // the race is for this operator; the curves are valid for every length of the cut axis
-  settings.known_model = std::move(known);
+  settings.known_model = std::make_shared<planner::CostModel>(std::move(found.value().model)); // perhaps of another m
   return settings;
 }
 
