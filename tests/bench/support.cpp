@@ -103,13 +103,9 @@ double fused_to_serial(const Contender& contender) {
 
 Result<planner::Plan> anchored_prediction(const Contender& contender, const planner::OpSpec& op,
                                           const planner::CostModel& model) {
-  finder::PlanQuestion question{.op = op, .machine = model.fingerprint, .variant = contender.variant};
-  question.time_uncut = [&](const planner::CostModel&) -> Result<std::vector<planner::UncutTimes>> {
-    return std::vector<planner::UncutTimes>{
-        {contender.variant.text(), median(contender.compute_us), median(contender.communication_us)}};
-  };
-  MC2_ASSIGN(const auto found, finder::find_model({.given = {model}}, question));
-  return finder::predict_with(found, question, contender.cut);
+  return finder::predict_at(
+      {contender.variant.text(), median(contender.compute_us), median(contender.communication_us)}, {.given = {model}},
+      {.op = op, .machine = model.fingerprint}, contender.cut);
 }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {

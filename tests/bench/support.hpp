@@ -95,7 +95,7 @@ struct Pairs {
                                       bool is_more_worse = true);
 
 /// The prediction for a contender by `model`, anchored at the uncut parts of its variant that the race measured.
-/// Errors: as finder::find_model and finder::predict_with.
+/// Errors: as finder::predict_at.
 [[nodiscard]] Result<planner::Plan> anchored_prediction(const Contender& contender, const planner::OpSpec& op,
                                                         const planner::CostModel& model);
 

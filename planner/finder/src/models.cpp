@@ -201,6 +201,14 @@ Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& 
   return labelled(std::move(plan), found, question);
 }
 
+Result<planner::Plan> predict_at(const planner::UncutTimes& times, const ModelPlaces& places, PlanQuestion question,
+                                 const planner::Cut& cut) {
+  question.variant = planner::parse_variant(times.variant);
+  question.time_uncut = [&](const CostModel&) { return std::vector{times}; };
+  MC2_ASSIGN(const auto found, find_model(places, question));
+  return predict_with(found, question, cut);
+}
+
 Result<planner::Plan> predict_uncut_with(const FoundModel& found, const OpSpec& op, const planner::Variant& variant,
                                          const planner::RowCounts& counts) {
   return planner::serial_plan(op, as_it_is_now(found, op), variant, counts);

@@ -34,14 +34,10 @@ std::string anchored_document(const store::Store& store, const planner::Plan& pl
   for (const store::Measurement& race : races)
     if (is_of(race, plan)) last = &race;
   if (last == nullptr) return "null";
-  finder::PlanQuestion question{
-      .op = plan.op, .machine = plan.fingerprint, .variant = plan.variant, .may_transfer = false};
-  question.time_uncut = [&](const planner::CostModel&) -> Result<std::vector<planner::UncutTimes>> {
-    return std::vector<planner::UncutTimes>{{plan.variant.text(), last->compute_us, last->communication_us}};
-  };
-  const auto model = finder::find_model({.given = {}, .kept = finder::kept_in_unnamed(store)}, question);
-  if (!model) return "null";
-  const auto anchored = finder::predict_with(model.value(), question, plan.cut);
+  const auto anchored =
+      finder::predict_at({plan.variant.text(), last->compute_us, last->communication_us},
+                         {.given = {}, .kept = finder::kept_in_unnamed(store)},
+                         {.op = plan.op, .machine = plan.fingerprint, .may_transfer = false}, plan.cut);
   return anchored ? store::encode(anchored.value()) : "null";
 }
 

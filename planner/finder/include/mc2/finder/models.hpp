@@ -164,6 +164,11 @@ template <typename Holds>
 [[nodiscard]] Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& question,
                                                  const planner::Cut& cut);
 
+/// predict_with() as `mc2 plan --anchor` makes it, at uncut times that were measured earlier. They take the place of
+/// question.time_uncut, and their variant that of question.variant. Errors: as find_model and predict_with.
+[[nodiscard]] Result<planner::Plan> predict_at(const planner::UncutTimes& times, const ModelPlaces& places,
+                                               PlanQuestion question, const planner::Cut& cut);
+
 /// The serial plan by one variant, with the predicted times of its uncut parts. Errors: as planner::serial_plan.
 [[nodiscard]] Result<planner::Plan> predict_uncut_with(const FoundModel& found, const planner::OpSpec& op,
                                                        const planner::Variant& variant,
