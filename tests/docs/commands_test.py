@@ -27,7 +27,7 @@ PROGRAMS = dict(zip(("mc2", "mc2-bench"), map(pathlib.Path, sys.argv[1:])))
 DEFAULT_PORT = "8471"  # of mc2 serve
 MOST_NOT_RUN = 8  # in the longer pages
 MOST_COMMANDS = 10  # in a page of first steps
-BLOCK_SECONDS = 120
+BLOCK_SECONDS = 300
 NOT_RUN = re.compile(r"<!-- not run: (.+) -->")
 # Fitting says BUSY_HOST about times that another program's burst of work spoilt. Without a model, later questions then
 # end with "no answer", and the page starts again.
