@@ -13,7 +13,7 @@ Result<double> loss_at(std::int64_t m, const planner::Plan& plan, const planner:
   planner::OpSpec op = plan.op;
   op.m = m;
   MC2_ASSIGN(const auto best, planner::make_plan(op, model, options));
-  const auto cut = stretched(plan.cut, planner::traits_of(op.kind).cut_axis_length(op));
+  const auto cut = stretched(plan.cut, planner::cut_axis_length(op));
   MC2_ASSIGN(const auto taken, planner::predict_cut(op, model, plan.variant, cut));
   return std::max(0.0, taken.makespan.us / best.makespan.us - 1);
 }

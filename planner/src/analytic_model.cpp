@@ -118,7 +118,7 @@ Result<CostCurve> measured_matmul(const CostModel& model, const OpSpec& op) {
     return Error{
         ErrorCode::OutOfRange, "model",
         "describes " + model.op.text() + "; its matmul answers for other m and ranks only, not for " + op.text()};
-  const auto rows = static_cast<double>(traits_of(op.kind).cut_axis_length(op));
+  const auto rows = static_cast<double>(cut_axis_length(op));
   const auto whole_us = [&](const VariantCost& cost) { return cost.compute.curve.time_us(rows); };
   return std::ranges::min_element(model.variants, {}, whole_us)->compute.curve;
 }

@@ -226,6 +226,8 @@ CutAxis cut_axis(const OpSpec& op) {
   return op.m <= traits_of(op.kind).max_column_cut_m ? CutAxis::Columns : CutAxis::Rows;
 }
 
+std::int64_t cut_axis_length(const OpSpec& op) { return traits_of(op.kind).cut_axis_length(op); }
+
 std::string_view to_string(CutAxis axis) noexcept { return axis == CutAxis::Rows ? "rows" : "columns"; }
 
 std::string cut_axis_text(const OpSpec& op) {

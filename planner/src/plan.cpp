@@ -235,17 +235,17 @@ Result<void> Plan::validate() const {
   return counts.empty() ? Result<void>() : validate_counts(op, counts);
 }
 
-Cut uncut(const OpSpec& op) { return {{traits_of(op.kind).cut_axis_length(op)}}; }
+Cut uncut(const OpSpec& op) { return {{cut_axis_length(op)}}; }
 
 Cut equal_blocks(const OpSpec& op, std::int64_t length) {
-  const std::int64_t rows = traits_of(op.kind).cut_axis_length(op);
+  const std::int64_t rows = cut_axis_length(op);
   Cut cut{std::vector<std::int64_t>(static_cast<std::size_t>(rows / length), length)};
   if (rows % length != 0) cut.block_rows.push_back(rows % length);
   return cut;
 }
 
 Result<void> validate_cut(const OpSpec& op, const Cut& cut) {
-  const std::int64_t rows = traits_of(op.kind).cut_axis_length(op);
+  const std::int64_t rows = cut_axis_length(op);
   const std::string unit = cut_axis_text(op);
   if (cut.block_rows.empty()) return Error{ErrorCode::InvalidSpec, "blocks", "is empty; give at least one block"};
   std::int64_t sum = 0;

@@ -382,8 +382,7 @@ Result<Plan> plan_at(const PlanRanges& ranges, std::int64_t m) {
                                                      std::to_string(ranges.op.m))};
   }
   const CutRule& rule = range->rule;
-  return unpredicted_plan(op, ranges.fingerprint, rule.variant,
-                          rule.split(traits_of(op.kind).cut_axis_length(op)).cut(), rule.schedule);
+  return unpredicted_plan(op, ranges.fingerprint, rule.variant, rule.split(cut_axis_length(op)).cut(), rule.schedule);
 }
 
 } // namespace mc2::planner

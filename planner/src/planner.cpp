@@ -362,7 +362,7 @@ Result<LengthComparison> compare_lengths(const OpSpec& op, const CostModel& mode
 Result<std::vector<Cut>> enumerate_cuts(const OpSpec& op, const PlanOptions& options) {
   MC2_TRY(op.validate());
   MC2_TRY(options.validate());
-  const std::int64_t rows = traits_of(op.kind).cut_axis_length(op);
+  const std::int64_t rows = cut_axis_length(op);
   std::vector<Cut> cuts{Cut{{rows}}};
   strategies::for_each_member(rows, options, [&](const BlockSplit& member) { cuts.push_back(member.cut()); });
   return cuts;

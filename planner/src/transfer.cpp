@@ -106,7 +106,7 @@ TimesOfRows times_of_rows(const GpuRates& rates, const OpSpec& op, const Variant
 double waves_over(const GpuRates& rates, const OpSpec& op, const OpSpec& profiled, const Variant& variant) {
   const auto ratio = [&](const OpSpec& of) {
     return TileWaves(of, tile_store_columns(variant), matmul_sms(variant, rates.sm_count))
-        .whole_waves_ratio(traits_of(of.kind).cut_axis_length(of));
+        .whole_waves_ratio(cut_axis_length(of));
   };
   return ratio(op) / ratio(profiled);
 }
@@ -168,8 +168,7 @@ Result<void> check_soundness(const CostModel& model, const OpSpec& target, const
 /// Distance in doublings. The length of the cut axis counts half, because curves answer for many lengths.
 double distance(const OpSpec& source, const OpSpec& target) {
   const SizeRatios ratios = ratios_of(source, target);
-  const auto length = [](const OpSpec& op) { return traits_of(op.kind).cut_axis_length(op); };
-  return std::hypot(std::log2(ratios.n), std::log2(ratios.k), length_distance(length(source), length(target)) / 2);
+  return std::hypot(std::log2(ratios.n), std::log2(ratios.k), length_distance(source, target) / 2);
 }
 
 /// Whether a model of `a` answers for `b` as it is: n and k are equal where rows are cut, m and k where columns are.
@@ -185,7 +184,7 @@ CostCurve transferred_matmul(const CostCurve& curve, const Variant& variant, con
     return with_dearer_rows(curve, ratios);
   if (variant.name == kTileStoreVariant)
     return scaled(with_dearer_rows(curve, ratios), waves_over(*rates, target, profiled, variant));
-  const auto last_x = static_cast<double>(traits_of(target.kind).cut_axis_length(target));
+  const auto last_x = static_cast<double>(cut_axis_length(target));
   return widened(with_rows_of_waves(curve, times_of_rows(*rates, profiled, variant, is_local),
                                     times_of_rows(*rates, target, variant, is_local), last_x),
                  kWaveTransferSpread);
@@ -235,8 +234,9 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
   return result;
 }
 
-double length_distance(std::int64_t profiled, std::int64_t asked) {
-  const double doublings = std::log2(static_cast<double>(profiled) / static_cast<double>(asked));
+double length_distance(const OpSpec& profiled, const OpSpec& asked) {
+  const double doublings =
+      std::log2(static_cast<double>(cut_axis_length(profiled)) / static_cast<double>(cut_axis_length(asked)));
   return doublings >= 0 ? doublings : -2 * doublings;
 }
 

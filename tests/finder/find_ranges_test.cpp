@@ -33,9 +33,9 @@ struct Models {
   void add(std::int64_t m, double us_per_row) { by_m[m] = model_of(m, us_per_row); }
   [[nodiscard]] Result<FoundModel> find(const PlanQuestion& question) const {
     const CostModel* nearest = nullptr;
-    const auto far = [&](std::int64_t m) { return planner::length_distance(m, question.op.m); };
+    const auto far = [&](const planner::CostModel& model) { return planner::length_distance(model.op, question.op); };
     for (const auto& [m, model] : by_m)
-      if (planner::has_same_block_costs(model.op, question.op) && (!nearest || far(m) < far(nearest->op.m)))
+      if (planner::has_same_block_costs(model.op, question.op) && (!nearest || far(model) < far(*nearest)))
         nearest = &model;
     if (!nearest) return Error{ErrorCode::NotFound, "", "no model of m=" + std::to_string(question.op.m)};
     return FoundModel{.model = *nearest};

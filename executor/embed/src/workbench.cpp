@@ -37,7 +37,7 @@ RunMode mode_of(profiler::RunPart part) {
 
 /// How many blocks of full length a lane has in one run of a case.
 std::size_t full_count(const planner::OpSpec& op, std::int64_t block_rows) {
-  return static_cast<std::size_t>(planner::traits_of(op.kind).cut_axis_length(op) / block_rows);
+  return static_cast<std::size_t>(planner::cut_axis_length(op) / block_rows);
 }
 
 } // namespace

@@ -228,12 +228,10 @@ namespace {
 
 /// How far the listed model's length of the cut axis is from the operator's; none if the model does not answer for it.
 std::optional<double> distance(const json& item, const planner::OpSpec& op) {
-  const bool cuts_rows = planner::cut_axis(op) == planner::CutAxis::Rows;
   if (!item.is_object() || !item.contains("op")) return std::nullopt;
   const auto listed = store::decode_op(item["op"].dump());
   if (!listed || !planner::has_same_block_costs(listed.value(), op)) return std::nullopt;
-  return cuts_rows ? planner::length_distance(listed.value().m, op.m)
-                   : planner::length_distance(listed.value().n, op.n);
+  return planner::length_distance(listed.value(), op);
 }
 
 } // namespace

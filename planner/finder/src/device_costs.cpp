@@ -89,10 +89,7 @@ Result<DeviceCosts> costs_of_parts(const std::string& device, const OpSpec& op, 
 /// The cuts of the operator whose cut axis is nearest in length to that of `op`: of `op` itself if there are any.
 std::vector<Measurement> nearest_cuts(std::vector<Measurement> all, const OpSpec& op) {
   if (all.empty()) return all;
-  const auto length = [](const OpSpec& one) { return planner::traits_of(one.kind).cut_axis_length(one); };
-  const auto distance = [&](const Measurement& one) {
-    return std::abs(std::log(static_cast<double>(length(one.op)) / static_cast<double>(length(op))));
-  };
+  const auto distance = [&](const Measurement& one) { return planner::length_distance(one.op, op); };
   const auto nearest = std::ranges::min_element(all, {}, distance)->op;
   std::erase_if(all, [&](const Measurement& one) { return one.op != nearest; });
   return all;

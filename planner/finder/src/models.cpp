@@ -25,12 +25,11 @@ Result<T> unnamed(Result<T> found) {
 
 /// Of the given models that answer, the one of the nearest length, as store::Store::find_model has it.
 Result<CostModel> find_own(const ModelPlaces& places, const PlanQuestion& question) {
-  const auto length = [](const OpSpec& op) { return planner::traits_of(op.kind).cut_axis_length(op); };
   const CostModel* nearest = nullptr;
   double least = 0;
   for (const CostModel& model : places.given) {
     if (model.fingerprint != question.machine || !planner::has_same_block_costs(model.op, question.op)) continue;
-    const double distance = planner::length_distance(length(model.op), length(question.op));
+    const double distance = planner::length_distance(model.op, question.op);
     if (nearest == nullptr || distance < least) nearest = &model, least = distance;
   }
   if (nearest != nullptr) return *nearest;

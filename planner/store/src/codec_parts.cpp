@@ -75,7 +75,7 @@ void refuse_rows_for_columns(const Node& node, CutAxis axis) {
 
 Result<void> check_cut(const planner::Cut& cut, const planner::OpSpec& op) {
   const CutAxis axis = planner::cut_axis(op);
-  const std::int64_t expected = planner::traits_of(op.kind).cut_axis_length(op);
+  const std::int64_t expected = planner::cut_axis_length(op);
   const auto sum = std::accumulate(cut.block_rows.begin(), cut.block_rows.end(), std::int64_t{0});
   if (sum == expected) return {};
   return Error{ErrorCode::InvalidSpec, "cut." + std::string(block_key(axis)),

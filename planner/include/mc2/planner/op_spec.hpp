@@ -227,6 +227,9 @@ struct OpTraits {
 /// The axis that the blocks of an operator are cut from: their lengths count rows or columns.
 [[nodiscard]] CutAxis cut_axis(const OpSpec& op);
 
+/// The length of that axis.
+[[nodiscard]] std::int64_t cut_axis_length(const OpSpec& op);
+
 /// "rows" or "columns".
 [[nodiscard]] std::string_view to_string(CutAxis axis) noexcept;
 

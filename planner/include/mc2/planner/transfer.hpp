@@ -54,9 +54,8 @@ struct Transfer {
 [[nodiscard]] Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fingerprint& fingerprint);
 
 /// Distance in doublings from the length of the cut axis that was profiled to the one that is asked for. A profiled
-/// length that is shorter counts twice as far, because the longest blocks then lie beyond what was measured. Both
-/// lengths are above 0.
-[[nodiscard]] double length_distance(std::int64_t profiled, std::int64_t asked);
+/// length that is shorter counts twice as far, because the longest blocks then lie beyond what was measured.
+[[nodiscard]] double length_distance(const OpSpec& profiled, const OpSpec& asked);
 
 /// transfer() from the nearest model for which it succeeds. Distance is Euclidean over the doublings of n and of k and
 /// half of length_distance(); of equally near models, the first one is taken.
