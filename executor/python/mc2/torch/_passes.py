@@ -104,6 +104,7 @@ class Pass:
     """
 
     is_compute_first: typing.ClassVar[bool]
+    can_batch: typing.ClassVar[bool] = False  # whether a block's matmuls with the ranks' rows may run as a batch
     local: typing.Callable[[], None] | None = None
     y: torch.Tensor
 
@@ -119,6 +120,11 @@ class Pass:
         """rows [m, k], all_gather_matmul only: gets the gathered rows."""
         self.group, self.x, self.w, self.is_batched, self.rows = group, x, w, is_batched, rows
         self.shape(blocks)
+
+    @classmethod
+    def has_common_k(cls) -> bool:
+        """Whether k is the same on all ranks. In kinds that compute first it is a rank's share, which may differ."""
+        return not cls.is_compute_first
 
     def shape(self, blocks: list[int]) -> None:
         raise NotImplementedError
@@ -179,6 +185,7 @@ class MatmulAllReduce(Pass):
 
 class MatmulReduceScatter(Pass):
     is_compute_first = True
+    can_batch = True
 
     def shape(self, blocks: list[int]) -> None:
         self.block_count = len(blocks)
@@ -196,6 +203,7 @@ class MatmulReduceScatter(Pass):
 
 class MatmulAllToAll(Pass):
     is_compute_first = True
+    can_batch = True
 
     def shape(self, blocks: list[int]) -> None:
         self.block_count = len(blocks)
@@ -219,6 +227,7 @@ class _Arriving(Pass):
     """Kinds that communicate first: a rank's own rows are multiplied while the others' arrive."""
 
     is_compute_first = False
+    can_batch = True
     _own: torch.Tensor
 
     def own_product(self) -> None:
@@ -277,6 +286,10 @@ class EmbeddingAllToAll(Pass):
     """x is Bags, w the tables [count, rows, columns]."""
 
     is_compute_first = True
+
+    @classmethod
+    def has_common_k(cls) -> bool:
+        return True  # the rows of a bag
 
     def shape(self, blocks: list[int]) -> None:
         self.block_count, ranks = len(blocks), self.group.size

@@ -191,9 +191,8 @@ def _together_call(one: Pass) -> None:
 def _variants(problem: Problem) -> list[Variant]:
     """The variants to measure. The matmuls of several ranks' rows run as a batch or one by one; on a CPU a batch gains
     nothing."""
-    if problem.kind in ("matmul_all_reduce", "embedding_all_to_all", *_chosen.KINDS) or problem.device.type != "cuda":
-        return [Variant(LOOPED)]
-    return [Variant(BATCHED), Variant(LOOPED)]
+    can_batch = PASSES[problem.kind].can_batch and problem.device.type == "cuda"
+    return [Variant(BATCHED), Variant(LOOPED)] if can_batch else [Variant(LOOPED)]
 
 
 def _slowed(both_us: float, compute_us: float, communication_us: float) -> float:
@@ -330,8 +329,7 @@ def tune(
         "rounds": rounds,
         "race_rounds": race_rounds,
     }
-    # In kinds that compute first, k is a rank's share and may differ between ranks; not so the k of bags.
-    if kind in PASSES and (not PASSES[kind].is_compute_first or kind == "embedding_all_to_all"):
+    if kind in PASSES and PASSES[kind].has_common_k():
         facts["k"] = k
     require_alike(_groups.gathered(found, {name: str(value) for name, value in facts.items()}), "mismatch")
     for name, count in (("rounds", rounds), ("race_rounds", race_rounds)):
