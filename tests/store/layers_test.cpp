@@ -50,6 +50,34 @@ TEST(Layers, WritesGoToTheWritableLayerOnly) {
   EXPECT_EQ(Store::open(directory / "system.db", OpenMode::ReadOnly).value().stats().value().plan_count, 1);
 }
 
+Measurement predicted_run(double compute_us) {
+  Measurement one = examples::measurement();
+  one.predicted_compute_us = 40;
+  one.predicted_communication_us = 120;
+  one.compute_us = compute_us;
+  return one;
+}
+
+TEST(Layers, SpeedIsToldNewestFirstWhicheverLayerHoldsIt) {
+  const TemporaryDirectory directory;
+  const auto add = [&](const char* file, double compute_us, const std::string& when) {
+    Store store = Store::open(directory / file, OpenMode::ReadWrite).value();
+    ASSERT_TRUE(store.add_measurement(examples::fingerprint(), predicted_run(compute_us), when).ok());
+  };
+  add("user.db", 40, "2026-11-01T00:00:00Z");
+  add("system.db", 80, "2026-11-02T00:00:00Z");
+  add("user.db", 120, "2026-11-03T00:00:00Z");
+  add("system.db", 120, "2026-11-03T00:00:00Z"); // a copy
+  const Layers layers = Layers::open({{directory / "system.db"}, directory / "user.db"}).value();
+  const auto record = layers.speed_record(examples::op(), examples::fingerprint());
+  ASSERT_EQ(record.ratios.size(), 3U);
+  ASSERT_EQ(record.runs.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_DOUBLE_EQ(record.ratios[i].compute, 3.0 - static_cast<double>(i));
+    EXPECT_DOUBLE_EQ(record.runs[i].compute_us, 120 - 40 * static_cast<double>(i));
+  }
+}
+
 TEST(Layers, MissingSystemStoreIsNoNews) {
   const TemporaryDirectory directory;
   const Layers layers = Layers::open({{directory / "none.db"}, directory / "user.db"}).value();

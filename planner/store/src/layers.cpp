@@ -1,6 +1,7 @@
 #include "mc2/store/layers.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -23,6 +24,15 @@ auto first_match(const std::vector<Store>& stores, Find find) -> decltype(find(s
     reasons += (reasons.empty() ? "" : "; ") + found.error().text();
   }
   return Error{code, "", reasons};
+}
+
+/// Adds what another layer knows, and orders everything by time, newest first. What was copied from one layer to
+/// another counts once.
+template <typename Dated>
+void join_newest_first(std::vector<Dated>& all, const std::vector<Dated>& more) {
+  for (const Dated& one : more)
+    if (std::ranges::find(all, one) == all.end()) all.push_back(one);
+  std::ranges::stable_sort(all, std::greater(), &Dated::at);
 }
 
 /// Opens a read-only layer. Returns every failure as an Error, so that the writable layer works in any case.
@@ -88,9 +98,8 @@ planner::SpeedRecord Layers::speed_record(const planner::OpSpec& op, const plann
   planner::SpeedRecord record;
   for (const Store& store : stores_)
     if (const auto kept = store.speed_record(op, fingerprint)) {
-      const auto& [ratios, runs] = kept.value();
-      record.ratios.insert(record.ratios.end(), ratios.begin(), ratios.end());
-      record.runs.insert(record.runs.end(), runs.begin(), runs.end());
+      join_newest_first(record.ratios, kept.value().ratios);
+      join_newest_first(record.runs, kept.value().runs);
     }
   return record;
 }

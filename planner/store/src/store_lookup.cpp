@@ -109,13 +109,16 @@ std::string other_machine(const SQLite::Database& database, const planner::OpSpe
 }
 
 /// The ratios of a measurement that has predictions of its uncut parts.
-planner::SpeedRatio ratios_of(const Measurement& one) {
+planner::SpeedRatio ratios_of(const Measurement& one, std::string at) {
   const double serial_us =
       one.predicted_serial_us > 0 ? one.predicted_serial_us : one.predicted_compute_us + one.predicted_communication_us;
   const bool is_cut = one.cut.block_rows.size() > 1 && one.predicted_us > 0 && one.serial_us > 0;
-  return {one.compute_us / one.predicted_compute_us, one.communication_us / one.predicted_communication_us,
-          is_cut ? (1 - one.benefit) * serial_us / one.predicted_us : 0, one.compute_us + one.communication_us,
-          one.predicted_us > 0 ? one.fused_us / one.predicted_us : 0};
+  return {one.compute_us / one.predicted_compute_us,
+          one.communication_us / one.predicted_communication_us,
+          is_cut ? (1 - one.benefit) * serial_us / one.predicted_us : 0,
+          one.compute_us + one.communication_us,
+          one.predicted_us > 0 ? one.fused_us / one.predicted_us : 0,
+          std::move(at)};
 }
 
 /// The SQL condition for measurements with predictions of a model made before. The race that a model was made from has
@@ -130,11 +133,14 @@ const std::string kPredictedOnMachine = "WHERE id IN (SELECT id FROM measurement
                                         kNewestFirst + "LIMIT " + std::to_string(10 * kMostSpeedRatios) + ") AND " +
                                         kIsPredicted + kNewestFirst + "LIMIT " + std::to_string(kMostSpeedRatios);
 
-void each_measurement(SQLite::Statement& statement, const std::function<void(const Measurement&)>& use) {
+/// Calls use(measurement, when it was kept) for every row that can be read.
+void each_measurement(SQLite::Statement& statement,
+                      const std::function<void(const Measurement&, const std::string&)>& use) {
   while (statement.executeStep()) {
     const auto record = current_record(statement, Table::Measurement);
     if (!record) continue;
-    if (const auto kept = decode_document<MeasurementRecord>(record.value().document)) use(kept.value().measurement);
+    if (const auto kept = decode_document<MeasurementRecord>(record.value().document))
+      use(kept.value().measurement, record.value().created_at);
   }
 }
 
@@ -312,12 +318,13 @@ Result<planner::SpeedRecord> Store::speed_record(const planner::OpSpec& op,
     planner::SpeedRecord record;
     SQLite::Statement predicted(impl_->database, select_sql(Table::Measurement, kPredictedOnMachine));
     predicted.bind(1, key.fingerprint_digest);
-    each_measurement(predicted, [&](const Measurement& one) { record.ratios.push_back(ratios_of(one)); });
+    each_measurement(
+        predicted, [&](const Measurement& one, const std::string& at) { record.ratios.push_back(ratios_of(one, at)); });
     const std::string newest = "AND " + kIsPredicted + kNewestFirst + "LIMIT " + std::to_string(kMostUncutRuns);
     SQLite::Statement own(impl_->database, select_sql(Table::Measurement, same_block_costs(op) + newest));
     bind_key(own, Table::Measurement, key);
-    each_measurement(own, [&](const Measurement& one) {
-      record.runs.push_back({one.op, one.variant, one.compute_us, one.communication_us});
+    each_measurement(own, [&](const Measurement& one, const std::string& at) {
+      record.runs.push_back({one.op, one.variant, one.compute_us, one.communication_us, at});
     });
     return record;
   });

@@ -19,6 +19,8 @@ struct SpeedRatio {
   double overlap = 0;                    ///< ratio of fused / serial, for a plan that overlaps
   double serial_us = 0;                  ///< not a ratio: the time that the uncut parts took together
   double makespan = 0;                   ///< ratio of the time of the plan that ran
+  std::string at = {};                   ///< when it ran: UTC, ISO 8601
+  bool operator==(const SpeedRatio&) const = default;
 };
 
 /// Times of an operator's uncut parts in an earlier run, each alone.
@@ -26,6 +28,8 @@ struct UncutRun {
   OpSpec op;
   Variant variant;
   double compute_us = 0, communication_us = 0;
+  std::string at = {}; ///< when it ran: UTC, ISO 8601
+  bool operator==(const UncutRun&) const = default;
 };
 
 /// What is known of a machine's speed from the runs that were kept, newest first.

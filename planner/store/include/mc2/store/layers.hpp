@@ -44,7 +44,7 @@ class Layers {
                                                             const planner::Fingerprint& fingerprint) const;
   /// Whether Store::has_run() is true for any layer that can be read.
   [[nodiscard]] bool has_run(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const;
-  /// Store::speed_record() of every layer that can be read, stronger layers first.
+  /// Store::speed_record() of every layer that can be read, newest first. A run that several layers hold counts once.
   [[nodiscard]] planner::SpeedRecord speed_record(const planner::OpSpec& op,
                                                   const planner::Fingerprint& fingerprint) const;
   /// The keys of all plans for a machine in every layer that can be read, stronger layers first. Keys may repeat.
