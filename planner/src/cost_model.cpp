@@ -119,13 +119,26 @@ double VariantCost::local_us(const OpSpec& op) const {
 }
 
 double VariantCost::uncut_compute_us(const OpSpec& op) const {
-  return local_us(op) + compute.curve.time_us(static_cast<double>(traits_of(op.kind).cut_axis_length(op)));
+  const std::int64_t rows = cut_axis_length(op);
+  return compute_us(op, {&rows, 1});
 }
 
 double VariantCost::uncut_communication_us(const OpSpec& op) const {
-  const OpTraits& traits = traits_of(op.kind);
-  return communication.curve.time_us(static_cast<double>(traits.cut_axis_length(op)) *
-                                     static_cast<double>(traits.message_bytes_per_unit(op)));
+  const std::int64_t rows = cut_axis_length(op);
+  return communication_us(op, {&rows, 1});
+}
+
+double VariantCost::compute_us(const OpSpec& op, std::span<const std::int64_t> block_rows) const {
+  double us = local_us(op);
+  for (const std::int64_t rows : block_rows) us += compute.curve.time_us(static_cast<double>(rows));
+  return us;
+}
+
+double VariantCost::communication_us(const OpSpec& op, std::span<const std::int64_t> block_rows) const {
+  const auto bytes = static_cast<double>(traits_of(op.kind).message_bytes_per_unit(op));
+  double us = 0;
+  for (const std::int64_t rows : block_rows) us += communication.curve.time_us(static_cast<double>(rows) * bytes);
+  return us;
 }
 
 CurveAxis compute_axis(const OpSpec& op) {

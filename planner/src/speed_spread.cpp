@@ -45,7 +45,7 @@ double half_width(std::span<const SpeedRatio> newest_first, double SpeedRatio::*
 
 /// The shorter cut axis over the longer.
 double nearness(const OpSpec& a, const OpSpec& b) {
-  const auto length = [](const OpSpec& op) { return static_cast<double>(traits_of(op.kind).cut_axis_length(op)); };
+  const auto length = [](const OpSpec& op) { return static_cast<double>(cut_axis_length(op)); };
   return std::min(length(a), length(b)) / std::max(length(a), length(b));
 }
 
@@ -110,8 +110,12 @@ CostModel with_level(CostModel model, const SpeedLevel& level) {
 namespace {
 
 /// at_speed() for a model of one variant.
-CostModel alone_at_speed(CostModel model, const OpSpec& op, const UncutTimes& times) {
-  model = anchored(std::move(model), op, times.compute_us, times.communication_us);
+CostModel alone_at_speed(CostModel model, const OpSpec& op, const TimedLanes& times) {
+  const std::vector<std::int64_t> blocks = times.cut.block_rows.empty() ? uncut(op).block_rows : times.cut.block_rows;
+  const VariantCost& cost = model.variants.front();
+  const double compute = times.compute_us / cost.compute_us(op, blocks);
+  const double communication = times.communication_us / cost.communication_us(op, blocks);
+  model = scaled(std::move(model), compute, communication);
   change_curves(model.variants.front(), times.compute_interval, times.communication_interval,
                 [&](CostCurve& curve, double of_times) {
                   const double of_curve = model.anchored_interval ? 0 : curve.curve_interval();
@@ -122,11 +126,11 @@ CostModel alone_at_speed(CostModel model, const OpSpec& op, const UncutTimes& ti
 
 } // namespace
 
-Result<CostModel> at_speed(const CostModel& model, const OpSpec& op, std::span<const UncutTimes> times) {
+Result<CostModel> at_speed(const CostModel& model, const OpSpec& op, std::span<const TimedLanes> times) {
   CostModel result = model;
   result.variants.clear();
   double log_factors = 0;
-  for (const UncutTimes& one : times) {
+  for (const TimedLanes& one : times) {
     for (const double us : {one.compute_us, one.communication_us})
       if (!(us > 0) || !std::isfinite(us))
         return Error{ErrorCode::InvalidSpec, "uncut times", "must be positive and finite"};

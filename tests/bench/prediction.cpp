@@ -69,7 +69,7 @@ Result<Outcome> predict_and_race(const planner::OpSpec& op, const std::string& l
   MC2_ASSIGN(const auto found, finder::find_model(places, question));
   MC2_ASSIGN(const auto printed, finder::plan_with(found, question));
   question.variant = printed.variant;
-  question.time_uncut = [&](const planner::CostModel& model) { return profiler::time_uncut_parts(*bench, model); };
+  question.time_lanes = [&](const planner::CostModel& model) { return profiler::time_lanes(*bench, model); };
   MC2_ASSIGN(const auto now, finder::find_model(places, question));
   MC2_ASSIGN(auto anchored, finder::predict_with(now, question, printed.cut));
   MC2_ASSIGN(const auto raced, shown_race(*bench, {printed}, settings, "race " + op.text()));

@@ -20,7 +20,7 @@ class AnchorTest(ProgramTest):
 
     def test_says_so(self):
         anchored, other = self.planned("--anchor"), self.planned()
-        self.assertIn("at the speed that the uncut parts have now", anchored["makespan"]["reason"])
+        self.assertIn("at the speed that the lanes have now", anchored["makespan"]["reason"])
         self.assertNotIn("at the speed", other["makespan"]["reason"])
         self.assertGreater(anchored["serial_us"], 0)
 

@@ -228,7 +228,7 @@ TEST(FindRanges, WhatCannotBeAsked) {
   models.add(1024, 1);
   EXPECT_THAT(find_ranges(models.finder(), question(2000), 2001).error().text(), HasSubstr("range is 2001 to 2000"));
   PlanQuestion anchored = question(2000);
-  anchored.time_uncut = [](const CostModel&) { return std::vector<planner::UncutTimes>(); };
+  anchored.time_lanes = [](const CostModel&) { return std::vector<planner::TimedLanes>(); };
   EXPECT_EQ(find_ranges(models.finder(), anchored, 1000).error().field, "anchor");
   const auto cancelled = [](const PlanQuestion&) -> Result<FoundModel> {
     return Error{ErrorCode::Cancelled, "", "stopped"};

@@ -257,8 +257,8 @@ TEST(FindModel, IsAsSureAsTheMachinesEarlierPredictionsWere) {
   EXPECT_LT(width(steady, question()), 0.15);
   // An uncut time that is measured now needs no record of how the speed has changed.
   PlanQuestion now = question();
-  now.time_uncut = [](const CostModel& model) -> Result<std::vector<planner::UncutTimes>> {
-    return std::vector<planner::UncutTimes>{{model.variants.front().variant.text(), 2000, 1000, 0.01, 0.01}};
+  now.time_lanes = [](const CostModel& model) -> Result<std::vector<planner::TimedLanes>> {
+    return std::vector<planner::TimedLanes>{{model.variants.front().variant.text(), 2000, 1000, 0.01, 0.01}};
   };
   EXPECT_LT(width(unsteady, now), 0.1);
   const auto anchored = find_model({.given = {}, .kept = unsteady.kept()}, now).value();
@@ -333,13 +333,13 @@ TEST(FindPlan, WhatIsAskedOfNowPassesOverWhatWasTuned) {
   shelf.models = {model_of(op_of(1024))};
   shelf.tuned(op_of(1024), 320);
   PlanQuestion now = question();
-  now.time_uncut = [](const CostModel& model) -> Result<std::vector<planner::UncutTimes>> {
-    return std::vector<planner::UncutTimes>{{model.variants.front().variant.text(), 2000, 1000, 0.01, 0.01}};
+  now.time_lanes = [](const CostModel& model) -> Result<std::vector<planner::TimedLanes>> {
+    return std::vector<planner::TimedLanes>{{model.variants.front().variant.text(), 2000, 1000, 0.01, 0.01}};
   };
   EXPECT_EQ(find_plan(shelf.sources(), question()).value().origin, Origin::Kept);
   const auto found = find_plan(shelf.sources(), now).value();
   EXPECT_EQ(found.origin, Origin::Model);
-  EXPECT_NE(found.stored.plan.makespan.reason.find("at the speed that the uncut parts have now"), std::string::npos);
+  EXPECT_NE(found.stored.plan.makespan.reason.find("at the speed that the lanes have now"), std::string::npos);
 }
 
 TEST(FindPlan, AGivenPlanAnswersNeitherForAnotherVariantNorForThePresentSpeed) {
@@ -351,8 +351,8 @@ TEST(FindPlan, AGivenPlanAnswersNeitherForAnotherVariantNorForThePresentSpeed) {
   asked.variant = planner::Variant{"ring", {}};
   EXPECT_THAT(given.find(asked).error().message, HasSubstr("is of variant direct"));
   PlanQuestion now = question();
-  now.time_uncut = [](const CostModel&) -> Result<std::vector<planner::UncutTimes>> {
-    return std::vector<planner::UncutTimes>{};
+  now.time_lanes = [](const CostModel&) -> Result<std::vector<planner::TimedLanes>> {
+    return std::vector<planner::TimedLanes>{};
   };
   EXPECT_THAT(given.find(now).error().message, HasSubstr("predicted at an earlier speed"));
 }

@@ -53,7 +53,7 @@ TEST(AtSpeed, TakesTheTimesOfTheUncutParts) {
   model.variants[0].compute.curve.relative_interval = 0.3;
   model.anchored_interval = 0.02; // widens plans, in place of the curve's interval
   const auto at = [&](double compute_us) {
-    const std::array times{UncutTimes{model.variants[0].variant.text(), compute_us, 30}};
+    const std::array times{TimedLanes{model.variants[0].variant.text(), compute_us, 30}};
     return at_speed(model, model.op, times);
   };
   const Plan plan = predict_cut(model.op, at(100).value(), model.variants[0].variant, {{64}}).value();

@@ -33,7 +33,7 @@ planner::CostModel model_of_a_faster_day() {
 
 TEST(Anchor, TimesBothPartsOfWhatModelAndBenchKnow) {
   test::InventedBench bench = slow_bench();
-  const auto times = time_uncut_parts(bench, model_of_a_faster_day()).value();
+  const auto times = time_lanes(bench, model_of_a_faster_day()).value();
   ASSERT_EQ(times.size(), 1U);
   EXPECT_EQ(times.front().variant, "direct");
   // The invented bench lengthens its runs by 0 to 0.4 % in turn.
@@ -43,18 +43,18 @@ TEST(Anchor, TimesBothPartsOfWhatModelAndBenchKnow) {
 
 TEST(Anchor, RunsEachPartForTheLeastTimeAndTheLeastRuns) {
   test::InventedBench bench = slow_bench();
-  static_cast<void>(time_uncut_parts(bench, model_of_a_faster_day(), {std::chrono::milliseconds(50), 5}).value());
+  static_cast<void>(time_lanes(bench, model_of_a_faster_day(), {.least_time = std::chrono::milliseconds(50)}).value());
   // 49 runs of 1.034 ms, and 25 of 2.068 ms, are the fewest that exceed 50 ms. Each part also warms up with two runs.
   EXPECT_NEAR(bench.run_count(), 49 + 25 + 4, 1);
   test::InventedBench other = slow_bench();
-  static_cast<void>(time_uncut_parts(other, model_of_a_faster_day(), {std::chrono::milliseconds(0), 5}).value());
+  static_cast<void>(time_lanes(other, model_of_a_faster_day(), {.least_time = std::chrono::milliseconds(0)}).value());
   EXPECT_EQ(other.run_count(), 5 + 5 + 4);
 }
 
 TEST(Anchor, BringsTheModelToThatSpeed) {
   test::InventedBench bench = slow_bench();
   const auto model = model_of_a_faster_day();
-  const auto times = time_uncut_parts(bench, model).value();
+  const auto times = time_lanes(bench, model).value();
   const auto now = planner::at_speed(model, invented_op(), times).value();
   const planner::Cut halves = planner::equal_blocks(invented_op(), 512);
   const double before_us = planner::predict_cut(invented_op(), model, halves).value().makespan.us;
@@ -65,13 +65,44 @@ TEST(Anchor, BringsTheModelToThatSpeed) {
   EXPECT_LT(plan.makespan.high_us / plan.makespan.us, 1.02);
 }
 
+/// As InventedBench, but every other run takes 1.2 times as long.
+class UnsteadyBench : public test::InventedBench {
+ public:
+  UnsteadyBench() : InventedBench(invented_op(), {{kDirect, {10, 1, 20, 2}}}) {}
+  [[nodiscard]] double time_us(std::size_t prepared, RunPart part) override {
+    return InventedBench::time_us(prepared, part) * (++count_ / 2 % 2 == 0 ? 0.9 : 1.1);
+  }
+
+ private:
+  int count_ = 0;
+};
+
+TEST(Anchor, RunsUnsteadyPartsForLongerButNotForEver) {
+  UnsteadyBench bench;
+  const auto times = time_lanes(bench, model_of_a_faster_day()).value();
+  EXPECT_NEAR(bench.run_count(), 400 / 1.034 + 400 / 2.068 + 4, 12);
+  EXPECT_GT(times.front().compute_interval, 0.05);
+}
+
+TEST(Anchor, RunsBlocksThatTheModelWasMeasuredFor) {
+  test::InventedBench bench = slow_bench();
+  auto model = model_of_a_faster_day();
+  model.variants.front().compute.curve.valid_max_x = 400;
+  const auto times = time_lanes(bench, model).value();
+  EXPECT_EQ(times.front().cut, (planner::Cut{{384, 384, 256}}));
+  EXPECT_NEAR(times.front().compute_us, 3 * 10 + 1024, 5);
+  const auto now = planner::at_speed(model, invented_op(), times).value();
+  EXPECT_NEAR(now.variants.front().compute.curve.time_us(100), 10 + 100, 1);
+  EXPECT_NEAR(now.variants.front().communication.curve.time_us(256 * 64 * 4), 20 + 2 * 256, 3);
+}
+
 TEST(Anchor, RefusesWhatNothingCanBeTimedOf) {
   test::InventedBench bench = slow_bench();
   auto model = model_of_a_faster_day();
   model.variants.front().variant = {"tree", {}};
-  EXPECT_EQ(time_uncut_parts(bench, model).error().code, ErrorCode::NotFound);
+  EXPECT_EQ(time_lanes(bench, model).error().code, ErrorCode::NotFound);
   EXPECT_EQ(planner::at_speed(model, invented_op(), {}).error().code, ErrorCode::NotFound);
-  planner::UncutTimes none;
+  planner::TimedLanes none;
   none.variant = "tree";
   EXPECT_EQ(planner::at_speed(model, invented_op(), {&none, 1}).error().code, ErrorCode::InvalidSpec);
 }
@@ -80,7 +111,7 @@ TEST(Anchor, StopsBetweenRuns) {
   test::InventedBench bench = slow_bench();
   TuneHooks hooks;
   hooks.is_cancelled = [] { return true; };
-  EXPECT_EQ(time_uncut_parts(bench, model_of_a_faster_day(), {}, hooks).error().code, ErrorCode::Cancelled);
+  EXPECT_EQ(time_lanes(bench, model_of_a_faster_day(), {}, hooks).error().code, ErrorCode::Cancelled);
 }
 
 } // namespace

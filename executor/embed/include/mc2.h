@@ -467,7 +467,7 @@ MC2_API mc2_status mc2_enqueue(mc2_prepared* prepared, void* const* streams, siz
 MC2_API mc2_status mc2_free_prepared(mc2_prepared* prepared);
 
 /* As mc2_find_plan() on the communicator's machine, but first scales the model to the machine's present speed: runs the
- * uncut matmul and the uncut collective on random matrices, each at least 5 times and for at least 50 ms. Meant for
+ * matmul and the collective alone on random matrices, each at least 5 times and for 50 to 400 ms. Meant for
  * predictions that are compared with times measured now. Tuned plans are not used, and the plan is not remembered.
  * MC2_ERROR_UNSUPPORTED for a communicator of several processes. */
 MC2_API mc2_status mc2_find_plan_anchored(const mc2_context* context, mc2_communicator* communicator,

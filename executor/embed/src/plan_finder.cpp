@@ -215,7 +215,7 @@ Result<FoundPlanPtr> PlanFinder::Impl::find(const QuestionView& view, const Ask&
 }
 
 Result<FoundPlanPtr> PlanFinder::find(const PlanQuestion& question) const {
-  if (question.time_uncut && !impl_->process.is_inherited()) return impl_->ask(question);
+  if (question.time_lanes && !impl_->process.is_inherited()) return impl_->ask(question);
   return impl_->find(question, [&]() -> const PlanQuestion& { return question; });
 }
 

@@ -73,7 +73,7 @@ FoundPlan find_among(const OpSpec& op, const Fingerprint& machine, const std::ve
                         .may_transfer = may_transfer,
                         .asks_staleness = true};
   if (anchor != nullptr)
-    question.time_uncut = [anchor](const CostModel& model) { return profiler::time_uncut_parts(*anchor, model); };
+    question.time_lanes = [anchor](const CostModel& model) { return profiler::time_lanes(*anchor, model); };
   if (!words.empty()) question.options = to_options(words, planner::default_options_on(machine));
   std::vector<PlanSource> sources;
   sources.reserve(plans.size());
@@ -150,7 +150,7 @@ void bind_finder(py::module_& module) {
       "in `store`.\n"
       "A plan made from measurements of another operator, or outside the measured range, is used only if no\n"
       "later place has a better one.\n"
-      "anchor  a bench: its uncut parts are timed, and a model is brought to that speed before it plans; kept\n"
+      "anchor  a bench: each of its lanes is timed alone, and a model is brought to that speed before it plans; kept\n"
       "        plans are not used\n"
       "Other keywords are the options of the planner, as for mc2.plan(). Raises mc2.Error with every place's\n"
       "reason if no place has a plan.");

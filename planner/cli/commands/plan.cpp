@@ -79,8 +79,8 @@ struct PlanCommand {
   [[nodiscard]] Result<finder::PlanQuestion> question_of(const planner::CostModel& model,
                                                          const store::PlanRequest& request) const;
   /// Measures the uncut parts for --anchor. Errors: InvalidSpec for a model that is of no backend; Stale for a model of
-  /// another machine; as profiler::time_uncut_parts.
-  [[nodiscard]] Result<std::vector<planner::UncutTimes>> time_uncut(const planner::OpSpec& spec,
+  /// another machine; as profiler::time_lanes.
+  [[nodiscard]] Result<std::vector<planner::TimedLanes>> time_lanes(const planner::OpSpec& spec,
                                                                     const planner::CostModel& model) const;
   /// The plan, or the prediction of the blocks that the user named.
   [[nodiscard]] Result<planner::Plan> plan_with(const finder::FoundModel& found,
@@ -192,7 +192,7 @@ Result<void> PlanCommand::check_server() const {
 Result<finder::PlanQuestion> PlanCommand::question_on(const planner::Fingerprint& machine,
                                                       const store::PlanRequest& request) const {
   MC2_ASSIGN(auto question, plan_question(request, machine, variant, !no_transfer));
-  if (is_anchored) question.time_uncut = [this, op = request.op](const auto& model) { return time_uncut(op, model); };
+  if (is_anchored) question.time_lanes = [this, op = request.op](const auto& model) { return time_lanes(op, model); };
   return question;
 }
 
@@ -202,7 +202,7 @@ Result<finder::PlanQuestion> PlanCommand::question_of(const planner::CostModel& 
   return question_on(model.fingerprint, request);
 }
 
-Result<std::vector<planner::UncutTimes>> PlanCommand::time_uncut(const planner::OpSpec& spec,
+Result<std::vector<planner::TimedLanes>> PlanCommand::time_lanes(const planner::OpSpec& spec,
                                                                  const planner::CostModel& model) const {
   if (!executor::find_backend(model.fingerprint.field("backend")))
     return Error{ErrorCode::InvalidSpec, "--anchor",
@@ -218,7 +218,7 @@ Result<std::vector<planner::UncutTimes>> PlanCommand::time_uncut(const planner::
   MC2_ASSIGN(auto bench, embed::Workbench::open(*backend, options, spec, {fresh_seed()}));
   profiler::TuneHooks hooks;
   hooks.is_cancelled = is_interrupted;
-  return profiler::time_uncut_parts(*bench, model, {}, hooks);
+  return profiler::time_lanes(*bench, model, {}, hooks);
 }
 
 Result<planner::Plan> PlanCommand::plan_here(const store::PlanRequest& request, About& about) const {
@@ -452,7 +452,7 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
   sub->add_option("--out", command->out, "also write the plan to this JSON file");
   sub->add_flag("--no-transfer", command->no_transfer, kNoTransferHelp);
   sub->add_flag("--anchor", command->is_anchored,
-                "first time the uncut parts, 50 ms each, and predict for the speed that the machine has now");
+                "first time each lane alone, for 50 to 400 ms, and predict for the speed that the machine has now");
   add_json(*sub, command->is_json, "the plan");
   sub->add_flag("--verbose", command->is_verbose, "also print the timeline, the runners-up and how the plan was found");
   sub->footer(kPlanExamples);

@@ -164,7 +164,7 @@ class Segments {
 } // namespace
 
 Result<PlanRanges> find_ranges(const FindModel& find, const PlanQuestion& question, std::int64_t first_m) {
-  if (question.time_uncut)
+  if (question.time_lanes)
     return Error{ErrorCode::InvalidSpec, "anchor", "times the uncut parts of one m; leave it out for a range of m"};
   MC2_TRY(planner::check_range(question.op, first_m, question.op.m, question.options.value_or(planner::PlanOptions())));
   return Segments(find, question, first_m).run();

@@ -111,11 +111,11 @@ Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& que
   planner::SpeedSpread& spread = found.value().spread;
   found.value().has_later_runs = !record.ratios.empty();
   spread = planner::speed_spread(record.ratios, uncut ? uncut.value().serial_us : 0);
-  if (!question.time_uncut) {
+  if (!question.time_lanes) {
     found.value().level = planner::speed_level(model, messages, question.op, record.runs);
     return found;
   }
-  MC2_ASSIGN(const auto now, question.time_uncut(model));
+  MC2_ASSIGN(const auto now, question.time_lanes(model));
   MC2_ASSIGN(model, planner::at_speed(asked, question.op, now));
   spread.compute = spread.communication = spread.makespan = 0;
   found.value().is_at_speed = true;
@@ -170,12 +170,12 @@ planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQu
   if (plan.makespan.provenance != planner::Provenance::Analytic) {
     const double beyond = doublings_beyond(plan, found.model);
     plan = planner::with_wider_makespan(kBeyondSpread * beyond, std::move(plan));
-    if (!found.has_later_runs && !question.time_uncut)
+    if (!found.has_later_runs && !question.time_lanes)
       plan.makespan.reason += "; samples of one session: this machine's changes of speed are unknown";
   }
-  if (question.time_uncut) {
+  if (question.time_lanes) {
     plan = planner::with_wider_makespan(found.model.anchored_interval.value_or(0), std::move(plan));
-    plan.makespan.reason += "; at the speed that the uncut parts have now";
+    plan.makespan.reason += "; at the speed that the lanes have now";
   } else if (found.level.run_count > 0) {
     plan.makespan.reason += "; " + level_text(found.level);
   }
@@ -200,10 +200,10 @@ Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& 
   return labelled(std::move(plan), found, question);
 }
 
-Result<planner::Plan> predict_at(const planner::UncutTimes& times, const ModelPlaces& places, PlanQuestion question,
+Result<planner::Plan> predict_at(const planner::TimedLanes& times, const ModelPlaces& places, PlanQuestion question,
                                  const planner::Cut& cut) {
   question.variant = planner::parse_variant(times.variant);
-  question.time_uncut = [&](const CostModel&) { return std::vector{times}; };
+  question.time_lanes = [&](const CostModel&) { return std::vector{times}; };
   MC2_ASSIGN(const auto found, find_model(places, question));
   return predict_with(found, question, cut);
 }

@@ -139,7 +139,7 @@ Error not_at_present_speed() {
 PlanSource given_plan(std::string name, planner::Plan plan) {
   return {name, [stored = unkept(std::move(plan)), name](const PlanQuestion& question) -> Result<FoundPlan> {
             MC2_TRY(require_asked(stored.plan, question));
-            if (question.time_uncut) return not_at_present_speed();
+            if (question.time_lanes) return not_at_present_speed();
             return FoundPlan{stored, name, Origin::Given};
           }};
 }
@@ -167,7 +167,7 @@ PlanSource kept_plans(Kept kept) {
   return {name, [kept = std::move(kept), name](const PlanQuestion& question) -> Result<FoundPlan> {
             if (question.options && !question.options->counts.empty())
               return Error{ErrorCode::NotFound, "", "are for equal splits between the ranks, not for counts of rows"};
-            if (question.time_uncut) return not_at_present_speed();
+            if (question.time_lanes) return not_at_present_speed();
             MC2_ASSIGN(auto plan, kept.find_plan({question.op, store::digest(question.machine.canonical_text()),
                                                   tuned_purpose(question)}));
             FoundPlan found{std::move(plan), name, Origin::Kept};

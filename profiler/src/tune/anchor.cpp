@@ -1,8 +1,10 @@
 #include "mc2/profiler/anchor.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "mc2/planner/cutting.hpp"
+#include "mc2/planner/units.hpp"
 #include "mc2/profiler/statistics.hpp"
 #include "tune/turns.hpp"
 
@@ -11,15 +13,21 @@ namespace {
 
 constexpr int kWarmUpRuns = 2;
 
-/// One part of one variant with its times so far, in us.
-struct PartTimes {
+/// One lane of one variant with its times so far, in us.
+struct LaneRuns {
   std::size_t prepared;
   RunPart part;
+  double wanted_us; ///< total after which the interval is looked at
   std::vector<double> us = {};
   double total_us = 0;
 
-  [[nodiscard]] bool is_enough(const AnchorSettings& settings) const {
-    return std::ssize(us) >= settings.least_runs && total_us >= planner::to_us(settings.least_time);
+  /// Doubles the time that is wanted as long as the median is not known.
+  [[nodiscard]] bool is_enough(const AnchorSettings& settings) {
+    if (std::ssize(us) < settings.least_runs || total_us < wanted_us) return false;
+    const double most_us = planner::to_us(settings.most_time);
+    if (wanted_us >= most_us || interval() <= settings.known_interval) return true;
+    wanted_us = std::min(2 * std::max(wanted_us, total_us), most_us);
+    return total_us >= wanted_us;
   }
   /// Relative distance from the median to the farther end of its 90 % interval.
   [[nodiscard]] double interval() const {
@@ -32,17 +40,40 @@ struct PartTimes {
   }
 };
 
-struct VariantParts {
+struct VariantRuns {
   planner::Variant variant;
-  PartTimes compute, communication;
+  planner::Cut cut;
+  LaneRuns compute, communication;
 };
 
-Result<std::vector<VariantParts>> prepare_parts(Bench& bench, const planner::CostModel& model) {
-  std::vector<VariantParts> result;
+constexpr std::int64_t kMostBlocks = 64;
+
+/// The fewest equal blocks that lie within what both curves were measured for; uncut if these are too many.
+planner::Cut measured_blocks(const planner::OpSpec& op, const planner::VariantCost& cost, std::int64_t alignment) {
+  const std::int64_t rows = planner::cut_axis_length(op);
+  const auto bytes = static_cast<double>(planner::traits_of(op.kind).message_bytes_per_unit(op));
+  double longest = static_cast<double>(rows);
+  for (const auto& [last_x, x_of_row] :
+       {std::pair(cost.compute.curve.valid_max_x, 1.0), {cost.communication.curve.valid_max_x, bytes}})
+    if (last_x >= x_of_row) longest = std::min(longest, last_x / x_of_row);
+  const std::int64_t count = planner::ceil_div(rows, std::llround(longest - 0.49)); // bytes round to a whole row
+  if (count > kMostBlocks) return planner::uncut(op);
+  const std::int64_t length = planner::ceil_div(planner::ceil_div(rows, count), alignment) * alignment;
+  return planner::equal_blocks(op, std::min(rows, length));
+}
+
+Result<std::vector<VariantRuns>> prepare_lanes(Bench& bench, const planner::CostModel& model,
+                                               const AnchorSettings& settings) {
+  const std::int64_t alignment = planner::default_options_on(bench.fingerprint()).alignment;
+  const double wanted_us = planner::to_us(settings.least_time);
+  std::vector<VariantRuns> result;
   for (const auto& variant : bench.variants()) {
-    if (model.cost_of(variant) == nullptr) continue;
-    MC2_ASSIGN(const auto uncut, prepare_blocks(bench, planner::uncut(bench.op()), variant));
-    result.push_back({variant, {uncut, RunPart::Compute}, {uncut, RunPart::Communication}});
+    const planner::VariantCost* cost = model.cost_of(variant);
+    if (cost == nullptr) continue;
+    const planner::Cut cut = measured_blocks(bench.op(), *cost, alignment);
+    MC2_ASSIGN(const auto prepared, prepare_blocks(bench, cut, variant));
+    result.push_back(
+        {variant, cut, {prepared, RunPart::Compute, wanted_us}, {prepared, RunPart::Communication, wanted_us}});
   }
   if (!result.empty()) return result;
   return Error{ErrorCode::NotFound, "anchor", "none of the model's variants runs here, so nothing can be timed"};
@@ -50,23 +81,23 @@ Result<std::vector<VariantParts>> prepare_parts(Bench& bench, const planner::Cos
 
 } // namespace
 
-Result<std::vector<planner::UncutTimes>> time_uncut_parts(Bench& bench, const planner::CostModel& model,
-                                                          const AnchorSettings& settings, const TuneHooks& hooks) {
-  MC2_ASSIGN(auto variants, prepare_parts(bench, model));
-  std::vector<PartTimes*> parts;
-  for (auto& one : variants) parts.insert(parts.end(), {&one.compute, &one.communication});
+Result<std::vector<planner::TimedLanes>> time_lanes(Bench& bench, const planner::CostModel& model,
+                                                    const AnchorSettings& settings, const TuneHooks& hooks) {
+  MC2_ASSIGN(auto variants, prepare_lanes(bench, model, settings));
+  std::vector<LaneRuns*> lanes;
+  for (auto& one : variants) lanes.insert(lanes.end(), {&one.compute, &one.communication});
   for (int warm_up = 0; warm_up < kWarmUpRuns; ++warm_up)
-    for (const PartTimes* part : parts) static_cast<void>(bench.time_us(part->prepared, part->part));
-  const auto is_unfinished = [&](const PartTimes* part) { return !part->is_enough(settings); };
-  while (std::ranges::any_of(parts, is_unfinished))
-    for (PartTimes* part : parts) {
+    for (const LaneRuns* lane : lanes) static_cast<void>(bench.time_us(lane->prepared, lane->part));
+  const auto is_unfinished = [&](LaneRuns* lane) { return !lane->is_enough(settings); };
+  while (std::ranges::any_of(lanes, is_unfinished))
+    for (LaneRuns* lane : lanes) {
       if (is_cancelled(hooks)) return Error{ErrorCode::Cancelled, "anchor", "interrupted"};
-      if (is_unfinished(part)) part->run(bench);
+      if (is_unfinished(lane)) lane->run(bench);
     }
-  std::vector<planner::UncutTimes> result;
+  std::vector<planner::TimedLanes> result;
   for (const auto& one : variants)
     result.push_back({one.variant.text(), median(one.compute.us), median(one.communication.us), one.compute.interval(),
-                      one.communication.interval()});
+                      one.communication.interval(), one.cut});
   return result;
 }
 

@@ -460,7 +460,7 @@ class MeasuringTest(Refusals):
             )
             self.assertAlmostEqual(plain.compute_us, 276)  # the model's times are invented
             self.assertNotAlmostEqual(anchored.compute_us, 276)
-            self.assertIn("at the speed that the uncut parts have now", anchored.makespan.reason)
+            self.assertIn("at the speed that the lanes have now", anchored.makespan.reason)
             low, high = anchored.benefit_interval
             self.assertLessEqual(low, anchored.benefit)
             self.assertGreaterEqual(high, anchored.benefit)

@@ -194,7 +194,7 @@ mc2_status mc2_find_plan_anchored(const mc2_context* context, mc2_communicator* 
     const Turn turn = on->shared->take_turn();
     const auto bench = bench_on(*on->shared, spec);
     finder::PlanQuestion question{.op = spec, .machine = bench->fingerprint()};
-    question.time_uncut = [&](const planner::CostModel& model) { return profiler::time_uncut_parts(*bench, model); };
+    question.time_lanes = [&](const planner::CostModel& model) { return profiler::time_lanes(*bench, model); };
     return take(in->finder.find(question));
   });
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -103,6 +104,9 @@ struct VariantCost {
   /// Time of each lane of the uncut `op` alone, in us. The local part is added to the compute lane as a second matmul.
   [[nodiscard]] double uncut_compute_us(const OpSpec& op) const;
   [[nodiscard]] double uncut_communication_us(const OpSpec& op) const;
+  /// The same in blocks of these lengths, one after the other.
+  [[nodiscard]] double compute_us(const OpSpec& op, std::span<const std::int64_t> block_rows) const;
+  [[nodiscard]] double communication_us(const OpSpec& op, std::span<const std::int64_t> block_rows) const;
   bool operator==(const VariantCost&) const = default;
 };
 

@@ -80,18 +80,19 @@ inline constexpr double kPriorOverlapDeviation = 0.01; ///< what disturbs one la
 /// @param model  a model without a spread
 [[nodiscard]] CostModel with_spread(CostModel model, const SpeedSpread& spread);
 
-/// Present times of an operator's uncut parts with one variant, each alone.
-struct UncutTimes {
+/// Present times of an operator's lanes with one variant, each alone.
+struct TimedLanes {
   std::string variant;                                     ///< Variant::text()
   double compute_us = 0, communication_us = 0;             ///< medians
   double compute_interval = 0, communication_interval = 0; ///< half-widths of their 90 % intervals, relative
+  Cut cut = {};                                            ///< the blocks that were run; none: uncut
 };
 
-/// The model at the present speed of the machine: each variant's curves are scaled so that its uncut parts take the
-/// timed values. Variants that were not timed are left out. The interval of a curve is that of its time, joined with
-/// curve_interval() unless the model has an anchored interval, which widens its plans instead.
-/// Errors: NotFound if no variant of the model was timed; InvalidSpec for a time that is not positive and finite.
-[[nodiscard]] Result<CostModel> at_speed(const CostModel& model, const OpSpec& op, std::span<const UncutTimes> times);
+/// The model at the present speed of the machine: each variant's curves are scaled so that the blocks that were run
+/// take the timed values. Variants that were not timed are left out. The interval of a curve is that of its time,
+/// joined with curve_interval() unless the model has an anchored interval, which widens its plans instead. Errors:
+/// NotFound if no variant of the model was timed; InvalidSpec for a time that is not positive and finite.
+[[nodiscard]] Result<CostModel> at_speed(const CostModel& model, const OpSpec& op, std::span<const TimedLanes> times);
 
 /// The plan with its makespan's interval joined, as squares, with another one that is relative to the makespan.
 [[nodiscard]] Plan with_wider_makespan(double relative_interval, Plan plan);

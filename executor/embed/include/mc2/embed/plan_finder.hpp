@@ -67,7 +67,7 @@ class PlanFinder {
   ~PlanFinder();
 
   /// The plan of the first place that has one, never null. An equal question gets the same plan until `refresh` has
-  /// passed or the service reports changed answers. A question with time_uncut is answered anew each time.
+  /// passed or the service reports changed answers. A question with time_lanes is answered anew each time.
   /// Errors: InvalidSpec (question); as finder::find_plan, with every place's reason in one line; a caller that gets no
   /// plan runs uncut_plan(). Unsupported in a child of the process that opened the finder.
   [[nodiscard]] Result<std::shared_ptr<const finder::FoundPlan>> find(const finder::PlanQuestion& question) const;

@@ -32,7 +32,7 @@ using FindModel = std::function<Result<FoundModel>(const PlanQuestion&)>;
 /// one m that is at most 6 % longer. Each m whose blocks are cut from n needs a model of its own; without one, that m
 /// is a gap with this reason. Plans that tuning kept are not used: each is a measurement of one m.
 /// Errors: those of planner::plan_ranges; those of `find` if no m has a model; InvalidSpec for a question with
-/// `time_uncut`, since the uncut parts are timed at one m.
+/// `time_lanes`, since the lanes are timed at one m.
 [[nodiscard]] Result<planner::PlanRanges> find_ranges(const FindModel& find, const PlanQuestion& question,
                                                       std::int64_t first_m);
 

@@ -116,7 +116,7 @@ struct FoundModel {
   planner::SpeedLevel level = {};
   /// What the uncut collectives took in all models of the machine, by message size.
   planner::MessageTimes messages = {};
-  bool is_at_speed = false; ///< the model has the speed that PlanQuestion::time_uncut has just measured
+  bool is_at_speed = false; ///< the model has the speed that PlanQuestion::time_lanes has just measured
 };
 
 /// Why no model of another n and k answers the question, as "; ...". Empty if there is no such model or one answers.
@@ -124,10 +124,10 @@ struct FoundModel {
 
 /// The model for the question's operator and machine: a given model, else the kept one, else the nearest model of
 /// another n and k (planner/transfer.hpp) unless the question rules out transfer. A kept model that cannot be read is
-/// passed over. If the question names a variant, the model has that variant alone. If the question has `time_uncut`,
+/// passed over. If the question names a variant, the model has that variant alone. If the question has `time_lanes`,
 /// the model has the speed that the machine has now.
 /// Errors: NotFound, with every reason in one line, if there is no model, or if the model lacks the variant; the code
-/// of the read error instead if the kept model could not be read; those of `time_uncut` and planner::at_speed.
+/// of the read error instead if the kept model could not be read; those of `time_lanes` and planner::at_speed.
 [[nodiscard]] Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& question);
 
 /// Whether both come from the same measurements. Among questions that differ in m alone, the m that get the same answer
@@ -165,8 +165,8 @@ template <typename Holds>
                                                  const planner::Cut& cut);
 
 /// predict_with() as `mc2 plan --anchor` makes it, at uncut times that were measured earlier. They take the place of
-/// question.time_uncut, and their variant that of question.variant. Errors: as find_model and predict_with.
-[[nodiscard]] Result<planner::Plan> predict_at(const planner::UncutTimes& times, const ModelPlaces& places,
+/// question.time_lanes, and their variant that of question.variant. Errors: as find_model and predict_with.
+[[nodiscard]] Result<planner::Plan> predict_at(const planner::TimedLanes& times, const ModelPlaces& places,
                                                PlanQuestion question, const planner::Cut& cut);
 
 /// The serial plan by one variant, with the predicted times of its uncut parts. Errors: as planner::serial_plan.

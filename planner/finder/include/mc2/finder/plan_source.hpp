@@ -89,7 +89,7 @@ struct PlanSource {
 [[nodiscard]] std::string tuned_purpose(const PlanQuestion& question);
 
 /// The plans kept by tuning. Answers with a plan of the question's variant and options if it names any. Has no plan for
-/// a question with counts of rows or with `time_uncut`.
+/// a question with counts of rows or with `time_lanes`.
 [[nodiscard]] PlanSource kept_plans(Kept kept);
 
 /// Makes the plan itself, by find_model() and plan_with().

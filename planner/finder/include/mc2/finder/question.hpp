@@ -26,9 +26,9 @@ struct PlanQuestion {
   std::optional<planner::Variant> variant = std::nullopt;
   /// Whether a model of another n and k may answer (planner/transfer.hpp). The plan is then marked as extrapolated.
   bool may_transfer = true;
-  /// Times the uncut parts on the machine (profiler::time_uncut_parts). The model is brought to the speed that the
-  /// machine has now before it makes the plan. Unset: nothing is measured.
-  std::function<Result<std::vector<planner::UncutTimes>>(const planner::CostModel&)> time_uncut = nullptr;
+  /// Times each lane alone on the machine (profiler::time_lanes). The model is brought to the speed that the machine
+  /// has now before it makes the plan. Unset: nothing is measured.
+  std::function<Result<std::vector<planner::TimedLanes>>(const planner::CostModel&)> time_lanes = nullptr;
   /// Whether the answer tells if a kept plan is worth tuning again (FoundPlan::staleness). It may take milliseconds.
   bool asks_staleness = false;
   /// Asked during planning: if it returns true, planning ends with the error Cancelled.
