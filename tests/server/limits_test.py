@@ -164,7 +164,7 @@ class LimitsTest(ServiceTest):
         for length, status in ((65000, 200), (66000, 431), (100_000, 431)):
             self.assertEqual(service.request("GET", "/livez", headers={"X": "a" * length})[0], status, length)
         self.refuse(
-            program.USAGE, ["serve", "--header-bytes", 65537, "--store", self.store], "header_bytes", "256 to 65536"
+            program.USAGE, ["serve", "--header-bytes", 65537, "--store", self.store], "--header-bytes", "256 to 65536"
         )
 
     def test_a_connection_for_which_there_is_no_memory_ends_alone(self):
@@ -208,10 +208,10 @@ class LimitsTest(ServiceTest):
         config.write_text(json.dumps({"body-bytes": 3000, "header-bytes": 3000, "idle-timeout": 7}))
         environment = {**program.environment(self.directory), "MC2_SERVE_HEADER_BYTES": "2000"}
         done = self.mc2("serve", "--config", config, "--body-bytes", "100", "--store", self.store, env=environment)
-        self.assert_refused(done, program.USAGE, "body_bytes", "1024 to")  # names the option, not the file
+        self.assert_refused(done, program.USAGE, "--body-bytes", "1024 to")  # names the option, not the file
         environment["MC2_SERVE_HEADER_BYTES"] = "100"
         done = self.mc2("serve", "--config", config, "--store", self.store, env=environment)
-        self.assert_refused(done, program.USAGE, "header_bytes", "256 to")  # names the environment, not the file
+        self.assert_refused(done, program.USAGE, "--header-bytes", "256 to")  # names the environment, not the file
 
     def test_settings_that_are_none(self):
         config = self.directory / "serve.json"
@@ -219,10 +219,22 @@ class LimitsTest(ServiceTest):
             ("[]", "JSON object"),
             ('{"prot": 1}', '"prot" is no option'),
             ('{"port": "x"}', "port"),
+            ('{"store": null}', '"store" is null; needs a string, a number'),
+            ('{"port": [0]}', '"port" is array'),
+            ('{"help-all": true}', '"help-all" is no option'),
+            ('{"cached-answers": -5}', "cached-answers"),
             ("{", "JSON object"),
         ):
             config.write_text(text)
             self.refuse(program.USAGE, ["serve", "--config", config, "--store", self.store], "serve.json", *parts)
+        for option in (
+            "--cached-answers",
+            "--cached-answer-bytes",
+            "--least-free-bytes",
+            "--requests-per-s",
+            "--threads",
+        ):
+            self.refuse(program.USAGE, ["serve", f"{option}=-1", "--store", self.store], option)
         self.refuse(program.USAGE, ["serve", "--address", "nowhere", "--store", self.store], "IP address")
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))

@@ -217,7 +217,7 @@ class ReloadTest(RunningTest):
         for text, expected in (
             ("{", "JSON object"),
             ('{"body-bytes": 3000, "prot": 1}', '"prot" is no option'),
-            ('{"body-bytes": 1}', "body_bytes"),
+            ('{"body-bytes": 1}', "--body-bytes"),
             ('{"body-bytes": 3000, "header-timeout": -1}', "header-timeout"),
             ('{"body-bytes": 3000, "tls-key": "x"}', "together"),
         ):

@@ -12,6 +12,7 @@
 #include <exception>
 #include <functional>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -94,6 +95,9 @@ void add_flag(CLI::App& app, const std::string& name, std::function<void(bool)> 
       ->check(true_or_false());
 }
 
+/// Refuses numbers below 0, which an unsigned value would wrap.
+CLI::Validator a_size() { return whole_number(0, std::numeric_limits<std::int64_t>::max()); }
+
 void ServeCommand::add_to(CLI::App& app) {
   options = &app;
   server::Config& config = settings.config;
@@ -104,9 +108,10 @@ void ServeCommand::add_to(CLI::App& app) {
   add(app, "unix-socket", config.unix_socket, "listen on this Unix socket, too");
   add(app, "store", settings.store.path, "the store to serve");
   add(app, "threads", config.thread_count, "threads that answer; 0: as many as cores");
-  add(app, "cached-answers", config.cached_answer_count, "answers kept in memory");
+  add(app, "cached-answers", config.cached_answer_count, "answers kept in memory")->check(a_size());
   add(app, "cached-answer-bytes", config.cached_answer_bytes,
-      "most memory for cached answers, their compressed copies and their questions");
+      "most memory for cached answers, their compressed copies and their questions")
+      ->check(a_size());
   add(app, "access-log", config.has_access_log, "a JSON line on standard error for every answer");
   add_access_to(app);
   add_replica_to(app);
@@ -154,7 +159,8 @@ void ServeCommand::add_limits_to(CLI::App& app) {
       "most connections of one client address; 0: no limit");
   add(app, "watchers", limits.watcher_count, "most clients that wait for changes at a time; more are answered 503");
   add(app, "least-free-bytes", limits.least_free_bytes,
-      "least free space on the store's disk; with less, /readyz answers 503");
+      "least free space on the store's disk; with less, /readyz answers 503")
+      ->check(a_size());
   add(app, "requests-per-s", limits.requests_per_s, "most requests per second of one client address; 0: no limit");
   add(app, "refused-tokens-per-s", limits.refused_tokens_per_s,
       "most answers 401 per second to one client address, then 429; 0: no limit");
@@ -180,9 +186,13 @@ Result<void> ServeCommand::read_config_file() {
   if (!json.is_object())
     return Error{ErrorCode::Malformed, config_file, "must be a JSON object of options, e.g. {\"port\": 9000}"};
   for (const auto& [key, value] : json.items()) {
-    CLI::Option* option = key == "config" || key == "help" ? nullptr : options->get_option_no_throw("--" + key);
+    const bool is_setting = key != "config" && !key.starts_with("help");
+    CLI::Option* option = is_setting ? options->get_option_no_throw("--" + key) : nullptr;
     if (option == nullptr)
       return Error{ErrorCode::Malformed, config_file, "\"" + key.substr(0, 64) + "\" is no option of mc2 serve"};
+    if (!value.is_string() && !value.is_number() && !value.is_boolean())
+      return Error{ErrorCode::Malformed, config_file,
+                   "\"" + key + "\" is " + value.type_name() + "; needs a string, a number, true or false"};
     if (option->count() > 0) continue; // given by the command line or the environment
     try {
       from_file.push_back(option);
@@ -220,6 +230,12 @@ Result<server::Config> ServeCommand::complete() {
   result.limits.body_timeout = planner::to_ms(settings.body_timeout_s);
   result.limits.idle_timeout = planner::to_ms(settings.idle_timeout_s);
   result.limits.drain_timeout = planner::to_ms(settings.drain_timeout_s);
+  if (const auto legal = result.validate(); !legal) {
+    std::string option = "--" + legal.error().field;
+    std::ranges::replace(option, '_', '-');
+    const bool is_option = options->get_option_no_throw(option) != nullptr;
+    return Error{legal.error().code, is_option ? option : legal.error().field, legal.error().message};
+  }
   return result;
 }
 
