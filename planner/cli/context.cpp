@@ -456,6 +456,18 @@ Error document_error(const std::filesystem::path& path, const Error& error) {
   return {ErrorCode::Malformed, path.string(), error.text()};
 }
 
+namespace {
+
+/// Whether what is written to one replaces the other. Of devices, such as /dev/null, nothing is replaced.
+bool is_same_file(const std::filesystem::path& one, const std::filesystem::path& other) {
+  std::error_code missing;
+  if (std::filesystem::exists(one, missing) && !std::filesystem::is_regular_file(one, missing)) return false;
+  return !other.empty() &&
+         std::filesystem::weakly_canonical(one, missing) == std::filesystem::weakly_canonical(other, missing);
+}
+
+} // namespace
+
 Result<void> check_output(const char* option, const std::filesystem::path& written,
                           const std::vector<std::string>& read) {
   if (written.empty()) return {};
@@ -465,6 +477,18 @@ Result<void> check_output(const char* option, const std::filesystem::path& writt
       if (std::filesystem::equivalent(written, file, missing))
         return Error{ErrorCode::InvalidSpec, option, "would replace " + file + ", which is read; name another file"};
   OutputFile::check(written);
+  return {};
+}
+
+Result<void> check_outputs(const std::vector<Output>& outputs, const std::vector<std::string>& read) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto& [option, path] = outputs[i];
+    MC2_TRY(check_output(option, path, read));
+    for (std::size_t other = 0; other < i && !path.empty(); ++other)
+      if (is_same_file(path, outputs[other].path))
+        return Error{ErrorCode::InvalidSpec, option,
+                     "is the file of " + std::string(outputs[other].option) + ", too; name another file"};
+  }
   return {};
 }
 

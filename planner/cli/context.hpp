@@ -180,6 +180,13 @@ struct StoreOptions {
 /// @param read  files that the command reads; may also hold digests of kept plans
 [[nodiscard]] Result<void> check_output(const char* option, const std::filesystem::path& written,
                                         const std::vector<std::string>& read);
+/// The value of an option that names an output file; empty: not given.
+struct Output {
+  const char* option;
+  std::filesystem::path path;
+};
+/// check_output() for each. Errors also: InvalidSpec where two options name one file.
+[[nodiscard]] Result<void> check_outputs(const std::vector<Output>& outputs, const std::vector<std::string>& read);
 /// Writes the pieces through an OutputFile. Throws SystemError.
 void write_file(const std::filesystem::path& path, std::span<const std::string> pieces);
 void write_file(const std::filesystem::path& path, const std::string& content);

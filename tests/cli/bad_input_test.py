@@ -318,6 +318,19 @@ class ModelTest(ProgramTest):
         super().setUp()
         self.profiled_and_fitted()
 
+    def test_two_outputs_to_one_file(self):
+        file, link = self.directory / "file.txt", self.directory / "link.txt"
+        file.write_text("kept")
+        link.symlink_to(file)
+        log = self.directory / "log.csv"
+        log.write_text("blocks,fused_us\n")
+        for command, name in (
+            (["model", "Llama-3-8B", "--topology", "dgx_h100", "--out", file, "--html", link], "--out, too"),
+            (["import", log, "--store", self.store, "--report", file, "--out", file], "--report, too"),
+        ):
+            self.refuse(USAGE, command, f"{command[-2]}: is the file of {name}")
+        self.assertEqual(file.read_text(), "kept")
+
     def test_blocks(self):
         for command in ("plan", "run"):
             asked = [command, *SHAPE, *MACHINE, "--store", self.store, "--blocks"]

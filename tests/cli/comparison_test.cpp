@@ -69,6 +69,17 @@ TEST(Comparison, OfModelsFollowsTheirCurvesErrors) {
   EXPECT_EQ(compare_models(model_of(1, 0.01), other).error().code, ErrorCode::NotFound);
 }
 
+TEST(Comparison, OfModelsIsOfBlocksThatAreTheSameWork) {
+  auto longer = model_of(1, 0.01), deeper = model_of(1, 0.01);
+  longer.op.m *= 2;
+  EXPECT_TRUE(compare_models(model_of(1, 0.01), longer).ok());
+  deeper.op.k *= 2;
+  EXPECT_EQ(compare_models(model_of(1, 0.01), deeper).error().code, ErrorCode::InvalidSpec);
+  auto profile = profile_of({100});
+  profile.op = deeper.op;
+  EXPECT_EQ(compare_profiles(profile_of({100}), profile).error().code, ErrorCode::InvalidSpec);
+}
+
 TEST(Comparison, OfPlansIsOfOneOperator) {
   planner::Plan a;
   a.op = {planner::OpKind::MatmulAllReduce, 1024, 512, 256, planner::DType::F32, 2};

@@ -221,6 +221,8 @@ class ExportTest(ProgramTest):
                 model.write_text(EXAMPLE_MODEL.read_text().replace("matmul_all_reduce", kind))
                 self.succeed("plan", "--model", model, "--m", "1:16384", "--out", ranges)
                 self.succeed("export", ranges, "--format", "ascendc", "--out", header)
+                for option, value in (("--rows", 512), ("--model", model)):
+                    self.refuse(USAGE, ["export", ranges, "--format", "csv", option, value], option, "ranges of m")
                 source, binary = self.directory / "by_m.cpp", self.directory / "by_m"
                 source.write_text(
                     stub_program(

@@ -113,6 +113,9 @@ Result<std::optional<planner::PlanRanges>> ExportCommand::load_ranges() const {
 Result<ExitCode> ExportCommand::write_document(const store::Exporter& exporter) const {
   MC2_ASSIGN(const auto ranges, load_ranges());
   if (ranges) {
+    for (const auto& [is_given, option] : {std::pair(!rows.empty(), "--rows"), {!model_file.empty(), "--model"}})
+      if (is_given)
+        return Error{ErrorCode::InvalidSpec, option, "is not used with a document of ranges of m; leave it out"};
     if (exporter.write_ranges == nullptr)
       return Error{ErrorCode::Unsupported, "--format",
                    format + " holds plans of one m each, not ranges of m; use ascendc, csv or markdown"};
@@ -152,7 +155,9 @@ Result<ExitCode> ExportCommand::write_picture() const {
   for (const auto& curve : curves) charts.push_back(curve_chart(curve));
   const std::string svg = render::plan_drawing(explained, charts);
   if (format == "svg") return write_text(svg);
-  if (out.empty()) return Error{ErrorCode::InvalidSpec, "--out", "is missing; name the PNG file"};
+  if (!out.ends_with(".png"))
+    return Error{ErrorCode::InvalidSpec, "--out",
+                 (out.empty() ? "is missing" : "is '" + out + "'") + std::string("; name a file that ends in .png")};
   MC2_ASSIGN(const auto image, ImageFile::open(out, "--out"));
   image.write(svg);
   return ExitCode::Success;
@@ -160,9 +165,11 @@ Result<ExitCode> ExportCommand::write_picture() const {
 
 Result<ExitCode> ExportCommand::read_back() const {
   if (plans.size() != 1) return Error{ErrorCode::InvalidSpec, "PLAN", "--read takes one exported file"};
+  const std::string lost = format + " does not hold the plan: it cannot be read back";
+  if (std::ranges::find(kPictures, format) != std::end(kPictures))
+    return Error{ErrorCode::Unsupported, "--format", lost};
   MC2_ASSIGN(const auto exporter, store::find_exporter(format));
-  if (!exporter->read)
-    return Error{ErrorCode::Unsupported, "--format", format + " does not hold the plan: it cannot be read back"};
+  if (!exporter->read) return Error{ErrorCode::Unsupported, "--format", lost};
   MC2_ASSIGN(const auto content, read_file(plans.front()));
   auto items = exporter->read(content);
   if (!items) return document_error(plans.front(), items.error());

@@ -209,8 +209,10 @@ Result<ExitCode> ImportCommand::run() const {
   if (is_dry && !out.empty())
     return Error{ErrorCode::InvalidSpec, "--out",
                  "gets the profile that is kept, and --dry-run keeps none; leave one of them out"};
-  MC2_TRY(check_output("--report", report_file, files));
-  MC2_TRY(check_output("--out", out, files));
+  MC2_TRY(check_outputs({{"--report", report_file}, {"--out", out}}, files));
+  MC2_ASSIGN(const auto kept, store.writable_path());
+  for (const auto& [option, path] : {std::pair("--report", report_file), {"--out", out}})
+    MC2_TRY(check_output(option, path, {kept.string()}));
   const auto answers = terms.answers();
   if (!answers) return as_option(answers.error());
   const auto question = terms.question();

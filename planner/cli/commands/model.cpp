@@ -248,9 +248,7 @@ Result<void> ModelCommand::show(const planner::LlmPlan& plan) const {
 Result<ExitCode> ModelCommand::run() const {
   std::vector<std::string> read = model_files;
   read.insert(read.end(), {topology_file, name});
-  MC2_TRY(check_output("--out", out, read));
-  MC2_TRY(check_output("--shapes-out", shapes_out, read));
-  MC2_TRY(check_output("--html", html_file, read));
+  MC2_TRY(check_outputs({{"--out", out}, {"--shapes-out", shapes_out}, {"--html", html_file}}, read));
   for (const auto& [is_given, option] : {std::pair(!device.empty(), "--device"),
                                          {!topology_file.empty(), "--topology"},
                                          {!model_files.empty(), "--model"}})

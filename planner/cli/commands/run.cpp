@@ -120,7 +120,7 @@ Error RunCommand::with_advice_on_counts(const Error& missing) const {
   const std::string experts =
       counts.experts_per_rank > 1 ? " --experts-per-rank " + std::to_string(counts.experts_per_rank) : "";
   return {missing.code, missing.field,
-          missing.message + ", --m " + std::to_string(*op.m) + experts + " in place of --counts"};
+          missing.message + "; mc2 tune takes --m " + std::to_string(*op.m) + experts + " in place of --counts"};
 }
 
 planner::Plan RunCommand::with_counts(planner::Plan plan, store::Layers* layers) const {

@@ -82,6 +82,14 @@ TimeInterval measured(const planner::Validation& run) {
           run.fused_us * std::max((1 - run.benefit_low) / ratio, 1.0)};
 }
 
+/// Errors: InvalidSpec where blocks of one length are different work.
+Result<void> check_same_blocks(const planner::OpSpec& a, const planner::OpSpec& b) {
+  if (planner::has_same_block_costs(a, b)) return {};
+  return Error{
+      ErrorCode::InvalidSpec, "B",
+      "is of " + b.text() + ", and A of " + a.text() + "; compare what differs in its machine or length alone"};
+}
+
 } // namespace
 
 std::string_view to_string(Comparison comparison) noexcept {
@@ -106,6 +114,7 @@ ComparedRow compared_row(std::string what, const TimeInterval& a, const TimeInte
 }
 
 Result<std::vector<ComparedRow>> compare_profiles(const planner::Profile& a, const planner::Profile& b) {
+  MC2_TRY(check_same_blocks(a.op, b.op));
   const auto ours = times_of(a), theirs = times_of(b);
   std::vector<ComparedRow> rows;
   for (const auto& [key, times] : ours)
@@ -116,9 +125,9 @@ Result<std::vector<ComparedRow>> compare_profiles(const planner::Profile& a, con
 }
 
 Result<std::vector<ComparedRow>> compare_models(const planner::CostModel& a, const planner::CostModel& b) {
+  MC2_TRY(check_same_blocks(a.op, b.op));
   std::vector<ComparedRow> rows;
-  const auto length = static_cast<double>(std::max(planner::traits_of(a.op.kind).cut_axis_length(a.op),
-                                                   planner::traits_of(b.op.kind).cut_axis_length(b.op)));
+  const auto length = static_cast<double>(std::max(planner::cut_axis_length(a.op), planner::cut_axis_length(b.op)));
   const auto bytes = length * static_cast<double>(planner::traits_of(a.op.kind).message_bytes_per_unit(a.op));
   for (const auto& variant : a.variants) {
     const auto other = std::find_if(b.variants.begin(), b.variants.end(),
