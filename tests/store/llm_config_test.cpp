@@ -75,6 +75,15 @@ TEST(LlmConfig, MissingSizesAreWhatTransformersTakes) {
   Json gemma = llama();
   gemma["architectures"] = {"GemmaForCausalLM"};
   EXPECT_EQ(decode(gemma).value().head_columns, 256);
+  Json mistral = llama();
+  mistral.update(Json{{"architectures", {"MistralForCausalLM"}}, {"num_attention_heads", 16}});
+  EXPECT_EQ(decode(mistral).value().key_value_heads, 8);
+  mistral["num_key_value_heads"] = nullptr; // stands for as many as heads
+  EXPECT_EQ(decode(mistral).value().key_value_heads, 16);
+  Json qwen = llama();
+  qwen["architectures"] = {"Qwen3ForCausalLM"};
+  qwen["hidden_size"] = 4 * 80;
+  EXPECT_EQ(decode(qwen).value().head_columns, 128);
 }
 
 TEST(LlmConfig, ANullIsAMissingKey) {
@@ -101,8 +110,11 @@ TEST(LlmConfig, LayersWithExpertsFollowTheirKeys) {
   llama4["architectures"] = {"Llama4ForCausalLM"};
   llama4.update(Json{
       {"num_local_experts", 16}, {"num_experts_per_tok", 1}, {"intermediate_size_mlp", 2048}, {"moe_layers", {0, 2}}});
+  llama4["num_key_value_heads"] = 4;
   EXPECT_EQ(decode(llama4).value().experts->layer_count, 2);
   EXPECT_EQ(decode(llama4).value().mlp_inner, 2048);
+  llama4["moe_layers"] = Json::array(); // not the default, which is every layer here
+  EXPECT_EQ(decode(llama4).value().dense_layer_count, 3);
 }
 
 TEST(LlmConfig, RefusesWhatItDoesNotKnow) {
@@ -128,7 +140,7 @@ TEST(LlmConfig, RefusesEveryKeyOfExpertsThatIsAbsurd) {
   const Json experts{{"num_experts", 8},         {"num_local_experts", 8},      {"n_routed_experts", 8},
                      {"num_experts_per_tok", 2}, {"moe_intermediate_size", 64}, {"intermediate_size_mlp", 64},
                      {"qk_nope_head_dim", 64},   {"qk_rope_head_dim", 32},      {"v_head_dim", 64},
-                     {"kv_lora_rank", 128},      {"q_lora_rank", nullptr}};
+                     {"kv_lora_rank", 128},      {"q_lora_rank", nullptr},      {"num_key_value_heads", 4}};
   const std::pair<const char*, const char*> keys[]{
       {"Qwen3MoeForCausalLM", "decoder_sparse_step"},     {"Qwen3MoeForCausalLM", "mlp_only_layers"},
       {"DeepseekV2ForCausalLM", "moe_layer_freq"},        {"DeepseekV2ForCausalLM", "first_k_dense_replace"},
@@ -151,6 +163,7 @@ TEST(LlmConfig, ALayerThatIsListedTwiceIsOne) {
   json.update(Json{{"num_local_experts", 16},
                    {"num_experts_per_tok", 1},
                    {"intermediate_size_mlp", 2048},
+                   {"num_key_value_heads", 4},
                    {"moe_layers", {1, 1, 1, 7}}}); // the model has three layers
   EXPECT_EQ(decode(json).value().experts->layer_count, 1);
 }
@@ -163,6 +176,8 @@ TEST(LlmConfig, RefusesNamesThatATerminalWouldObey) {
 TEST(LlmConfig, LatentAttentionNeedsToBeToldOfItsQueries) {
   Json json = Json::parse(find_built_in_llm("DeepSeek-V2-Lite") ? built_in_llms()[0].json : "{}");
   ASSERT_TRUE(json["q_lora_rank"].is_null()); // null: queries are made from the hidden state
+  EXPECT_EQ(decode(json).value().latent->query_rank, 0);
+  json["q_lora_rank"] = 0; // as some converters write it
   EXPECT_EQ(decode(json).value().latent->query_rank, 0);
   json.erase("q_lora_rank");
   EXPECT_THAT(decode(json).error().text(), HasSubstr("has no key 'q_lora_rank'"));

@@ -35,9 +35,9 @@ constexpr std::int64_t kGemmaColumns = 256;
 
 constexpr std::array kArchitectures{
     Architecture{.name = "LlamaForCausalLM"},
-    Architecture{.name = "MistralForCausalLM"},
+    Architecture{.name = "MistralForCausalLM", .key_value_heads = 8},
     Architecture{.name = "Qwen2ForCausalLM"},
-    Architecture{.name = "Qwen3ForCausalLM"},
+    Architecture{.name = "Qwen3ForCausalLM", .head_columns = 128},
     Architecture{.name = "PhiForCausalLM", .has_gate = false},
     Architecture{.name = "Phi3ForCausalLM"},
     Architecture{.name = "GemmaForCausalLM", .head_columns = kGemmaColumns},
@@ -48,15 +48,24 @@ constexpr std::array kArchitectures{
                  .head_columns = kGemmaColumns,
                  .heads = 8,
                  .key_value_heads = 4},
-    Architecture{.name = "MixtralForCausalLM", .experts = ExpertKeys::Mixtral},
+    Architecture{.name = "MixtralForCausalLM", .experts = ExpertKeys::Mixtral, .key_value_heads = 8},
     Architecture{.name = "PhiMoEForCausalLM", .experts = ExpertKeys::Mixtral},
     Architecture{.name = "PhimoeForCausalLM", .experts = ExpertKeys::Mixtral},
     Architecture{.name = "Qwen2MoeForCausalLM", .experts = ExpertKeys::Qwen},
     Architecture{.name = "Qwen3MoeForCausalLM", .experts = ExpertKeys::Qwen},
     Architecture{.name = "DeepseekV2ForCausalLM", .experts = ExpertKeys::DeepSeek, .is_latent = true},
     Architecture{.name = "DeepseekV3ForCausalLM", .experts = ExpertKeys::DeepSeek, .is_latent = true},
-    Architecture{.name = "Llama4ForCausalLM", .experts = ExpertKeys::Llama4},
-    Architecture{.name = "Llama4ForConditionalGeneration", .experts = ExpertKeys::Llama4, .is_nested = true},
+    Architecture{.name = "Llama4ForCausalLM",
+                 .experts = ExpertKeys::Llama4,
+                 .head_columns = 128,
+                 .heads = 40,
+                 .key_value_heads = 8},
+    Architecture{.name = "Llama4ForConditionalGeneration",
+                 .experts = ExpertKeys::Llama4,
+                 .is_nested = true,
+                 .head_columns = 128,
+                 .heads = 40,
+                 .key_value_heads = 8},
 };
 
 constexpr std::int64_t kMaxLayerCount = 10'000;
@@ -94,11 +103,12 @@ class Keys {
   [[nodiscard]] std::int64_t size_or(std::string_view key, std::int64_t fallback, std::int64_t low = 1) const {
     return has(key) ? size(key, low) : fallback;
   }
-  /// A size, 0 for null. A missing key is an error, since the versions of transformers have different defaults for it.
-  [[nodiscard]] std::int64_t size_or_null(std::string_view key) const {
-    const bool is_null = node_.json().is_object() && node_.json().contains(key) && !has(key);
-    return is_null ? 0 : size(key);
+  [[nodiscard]] bool is_null(std::string_view key) const {
+    return node_.json().is_object() && node_.json().contains(key) && !has(key);
   }
+  /// A size or 0, also for null. A missing key is an error, since the versions of transformers have different defaults
+  /// for it.
+  [[nodiscard]] std::int64_t size_or_null(std::string_view key) const { return is_null(key) ? 0 : size(key, 0); }
   /// The size under the first of these keys that exists.
   [[nodiscard]] std::int64_t size_of(std::initializer_list<std::string_view> keys) const {
     const auto known = std::ranges::find_if(keys, [&](std::string_view key) { return has(key); });
@@ -166,8 +176,10 @@ void read_attention(const Keys& keys, const Architecture& architecture, LlmConfi
                      .value_columns = keys.size("v_head_dim")};
     return;
   }
-  config.key_value_heads = keys.size_or("num_key_value_heads",
-                                        architecture.key_value_heads > 0 ? architecture.key_value_heads : config.heads);
+  // null stands for as many as heads; only a missing key has the architecture's default.
+  const bool has_default = architecture.key_value_heads > 0 && !keys.is_null("num_key_value_heads");
+  config.key_value_heads =
+      keys.size_or("num_key_value_heads", has_default ? architecture.key_value_heads : config.heads);
   if (architecture.head_columns > 0 || keys.has("head_dim")) {
     config.head_columns = keys.size_or("head_dim", architecture.head_columns);
     return;
@@ -215,8 +227,9 @@ ExpertLayers read_llama_4(const Keys& keys, std::int64_t layer_count) {
   const std::int64_t inner = keys.size("intermediate_size"); // also the size of the one shared expert
   const std::set<std::int64_t> listed = keys.layers("moe_layers");
   const std::int64_t step = keys.size_or("interleave_moe_layer_step", 1);
-  return {listed.empty() ? layer_count / step
-                         : count_layers(layer_count, [&](std::int64_t layer) { return listed.contains(layer); }),
+  return {!keys.has("moe_layers")
+              ? layer_count / step // an empty list, in contrast, means that no layer has experts
+              : count_layers(layer_count, [&](std::int64_t layer) { return listed.contains(layer); }),
           {keys.size("num_local_experts"), keys.size("num_experts_per_tok")},
           inner,
           inner};
