@@ -16,6 +16,12 @@ TEST(OneLine, C1ControlCharactersBecomeSpaces) {
             "a 2J \xC2\xA0\xC3\xA9");
 }
 
+TEST(OneLine, SeparatorsOfLinesBecomeSpaces) {
+  EXPECT_EQ(one_line("a\u2028key: 1\u2029\u2027"), "a key: 1 \u2027");
+  EXPECT_TRUE(has_control("a\u2028"));
+  EXPECT_FALSE(has_control("a\u2027\u00e9"));
+}
+
 TEST(OneLine, CutsBetweenCharacters) {
   EXPECT_EQ(one_line("ab\xC3\xA9"
                      "c",

@@ -294,6 +294,8 @@ Result<std::vector<ExportItem>> read_snippet(std::string_view text, std::string_
   if (written.starts_with(text)) return Error{ErrorCode::Malformed, "", "ends before its function does: it was cut"};
   MC2_ASSIGN(const auto of_plan, tiling_values(written));
   planner::Plan& plan = items.front().plan;
+  // mc2 0.1.0 set this count of the library's form under one of its two names.
+  if (of_plan.contains("tailNum") && values.contains("tailCnt")) values.try_emplace("tailNum", values.at("tailCnt"));
   for (const auto& [name, value] : of_plan)
     if (!values.contains(name))
       return Error{ErrorCode::Malformed, "",
@@ -362,8 +364,9 @@ Result<std::string> write_ascendc_lib(std::span<const ExportItem> items, const E
   MC2_ASSIGN(const auto plan, only_plan(items));
   MC2_ASSIGN(const auto groups, two_groups(*plan));
   const auto& [first, rest] = groups;
-  std::vector<Field> fields{field("tileCnt", first.count), field("tileNum", first.count), field("tailM", rest.rows),
-                            field("tailCnt", rest.count), field("rankM", rank_rows(plan->op))};
+  std::vector<Field> fields{field("tileCnt", first.count), field("tileNum", first.count),
+                            field("tailM", rest.rows),     field("tailCnt", rest.count),
+                            field("tailNum", rest.count),  field("rankM", rank_rows(plan->op))};
   for (const auto& more : {operator_fields(plan->op), library_settings(plan->op)})
     fields.insert(fields.end(), more.begin(), more.end());
   return heading(*plan, "in the form of the operator library: tileCnt blocks first, then tailCnt of tailM rows") +

@@ -138,7 +138,7 @@ std::string line_of(const Gemm& gemm, const LlmSite& site) {
   if (saved_us <= planner::kFormTolerance * point.serial_us) return "# " + name + ": " + what + "nothing is saved\n";
   const bool is_sure = point.fused.provenance < planner::Provenance::Extrapolated;
   return name + ": " + overlap_text(site, point) + "\n  # " + what + std::to_string(std::llround(saved_us)) +
-         " less by " + point.cut.text() + " " + point.variant.text() +
+         " less by " + point.cut.text() + " " + one_line(point.variant.text()) +
          (is_sure ? "" : ", " + std::string(to_string(point.fused.provenance))) + "\n";
 }
 
@@ -154,10 +154,10 @@ Result<std::string> write_transformer_engine(const LlmPlan& plan) {
     }
   if (text.empty())
     return Error{ErrorCode::Infeasible, plan.name, "has none of the layers that Transformer Engine overlaps"};
-  return "# ub_cfgs of Transformer Engine, Megatron's --tp-comm-overlap-cfg: " + plan.name + ", " +
+  return "# ub_cfgs of Transformer Engine, Megatron's --tp-comm-overlap-cfg: " + one_line(plan.name) + ", " +
          std::to_string(plan.ranks) + " ranks, " + std::to_string(plan.last_tokens) + " tokens a step\n" +
-         "# costs of " + plan.fingerprint.label() + "; what is not named keeps Transformer Engine's own settings\n" +
-         text;
+         "# costs of " + one_line(plan.fingerprint.label()) +
+         "; what is not named keeps Transformer Engine's own settings\n" + text;
 }
 
 constexpr std::array kSettings{

@@ -115,8 +115,8 @@ std::string markdown_table(const Columns& columns, const Rows& rows) {
     text += "|";
     for (const auto& column : columns) {
       std::string cell = one_line(column.cell(row));
-      for (std::size_t at = cell.find('|'); at != std::string::npos; at = cell.find('|', at + 2))
-        cell.replace(at, 1, "\\|");
+      for (std::size_t at = cell.find_first_of("\\|"); at != std::string::npos; at = cell.find_first_of("\\|", at + 2))
+        cell.insert(at, 1, '\\');
       text += " " + cell + " |";
     }
     text += "\n";
