@@ -242,11 +242,14 @@ CostModel scaled(CostModel model, double compute, double communication) {
   return model;
 }
 
-CostModel anchored(CostModel model, const OpSpec& op, double compute_us, double communication_us) {
+CostModel anchored(CostModel model, const OpSpec& op, double compute_us, double communication_us,
+                   std::span<const std::int64_t> block_rows) {
+  const std::int64_t whole = cut_axis_length(op);
+  if (block_rows.empty()) block_rows = {&whole, 1};
   double log_factors = 0;
   for (auto& variant : model.variants) {
-    const double compute_factor = compute_us / variant.uncut_compute_us(op);
-    const double communication_factor = communication_us / variant.uncut_communication_us(op);
+    const double compute_factor = compute_us / variant.compute_us(op, block_rows);
+    const double communication_factor = communication_us / variant.communication_us(op, block_rows);
     variant = scaled(std::move(variant), compute_factor, communication_factor);
     log_factors += std::log(compute_factor);
   }

@@ -111,11 +111,7 @@ namespace {
 
 /// at_speed() for a model of one variant.
 CostModel alone_at_speed(CostModel model, const OpSpec& op, const TimedLanes& times) {
-  const std::vector<std::int64_t> blocks = times.cut.block_rows.empty() ? uncut(op).block_rows : times.cut.block_rows;
-  const VariantCost& cost = model.variants.front();
-  const double compute = times.compute_us / cost.compute_us(op, blocks);
-  const double communication = times.communication_us / cost.communication_us(op, blocks);
-  model = scaled(std::move(model), compute, communication);
+  model = anchored(std::move(model), op, times.compute_us, times.communication_us, times.cut.block_rows);
   change_curves(model.variants.front(), times.compute_interval, times.communication_interval,
                 [&](CostCurve& curve, double of_times) {
                   const double of_curve = model.anchored_interval ? 0 : curve.curve_interval();
@@ -141,7 +137,7 @@ Result<CostModel> at_speed(const CostModel& model, const OpSpec& op, std::span<c
     if (model.serial) log_factors += std::log(now.serial->compute_us / model.serial->compute_us);
   }
   if (result.variants.empty()) return Error{ErrorCode::NotFound, "uncut times", "are of none of the model's variants"};
-  if (result.serial) // each variant's uncut blocks tell how fast the machine is now
+  if (result.serial) // each variant's lanes tell how fast the machine is now
     result.serial->compute_us *= std::exp(log_factors / static_cast<double>(result.variants.size()));
   return result;
 }

@@ -203,9 +203,11 @@ struct CostModel {
 /// for a variant that it does not have, and for a time that is not positive and finite.
 [[nodiscard]] CostModel with_serial_run(CostModel model, const SerialRun& run);
 
-/// The model with each variant's curves scaled so that the uncut lanes of `op`, each alone, take the given times > 0.
+/// The model with each variant's curves scaled so that the lanes of `op`, each alone, take the given times > 0.
 /// This corrects a model for a machine whose speed has drifted since it was profiled.
-[[nodiscard]] CostModel anchored(CostModel model, const OpSpec& op, double compute_us, double communication_us);
+/// @param block_rows  the blocks that took these times; none: uncut
+[[nodiscard]] CostModel anchored(CostModel model, const OpSpec& op, double compute_us, double communication_us,
+                                 std::span<const std::int64_t> block_rows = {});
 
 } // namespace mc2::planner
 

@@ -90,8 +90,8 @@ struct TimedLanes {
 
 /// The model at the present speed of the machine: each variant's curves are scaled so that the blocks that were run
 /// take the timed values. Variants that were not timed are left out. The interval of a curve is that of its time,
-/// joined with curve_interval() unless the model has an anchored interval, which widens its plans instead. Errors:
-/// NotFound if no variant of the model was timed; InvalidSpec for a time that is not positive and finite.
+/// joined with curve_interval() unless the model has an anchored interval, which widens its plans instead.
+/// Errors: NotFound if no variant of the model was timed; InvalidSpec for a time that is not positive and finite.
 [[nodiscard]] Result<CostModel> at_speed(const CostModel& model, const OpSpec& op, std::span<const TimedLanes> times);
 
 /// The plan with its makespan's interval joined, as squares, with another one that is relative to the makespan.
