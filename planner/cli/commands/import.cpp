@@ -209,10 +209,10 @@ Result<ExitCode> ImportCommand::run() const {
   if (is_dry && !out.empty())
     return Error{ErrorCode::InvalidSpec, "--out",
                  "gets the profile that is kept, and --dry-run keeps none; leave one of them out"};
-  MC2_TRY(check_outputs({{"--report", report_file}, {"--out", out}}, files));
   MC2_ASSIGN(const auto kept, store.writable_path());
-  for (const auto& [option, path] : {std::pair("--report", report_file), {"--out", out}})
-    MC2_TRY(check_output(option, path, {kept.string()}));
+  std::vector<std::string> read = files;
+  read.push_back(kept.string());
+  MC2_TRY(check_outputs({{"--report", report_file}, {"--out", out}}, read));
   const auto answers = terms.answers();
   if (!answers) return as_option(answers.error());
   const auto question = terms.question();
