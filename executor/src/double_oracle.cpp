@@ -71,12 +71,12 @@ bool rounds_before_epilogue(const planner::OpSpec& op) {
 }
 
 /// Whether cuBLASLt rounds products before it adds the bias, and again before the residual. It does so if the bytes of
-/// a row are no multiple of 16.
+/// a row of A or of C are no multiple of 16.
 bool rounds_odd_rows(const planner::OpSpec& op) {
   constexpr std::int64_t kWholeBytes = 16;
-  const planner::DType dtype = planner::product_type(op);
-  return !planner::sums_over_ranks(op.kind) && op.epilogue.adds() && rounds_to_short_type(op) &&
-         op.n * planner::size_bytes(dtype) % kWholeBytes != 0;
+  const bool are_odd = op.k * planner::size_bytes(op.dtype) % kWholeBytes != 0 ||
+                       op.n * planner::size_bytes(planner::product_type(op)) % kWholeBytes != 0;
+  return !planner::sums_over_ranks(op.kind) && op.epilogue.adds() && rounds_to_short_type(op) && are_odd;
 }
 
 /// Divides an operand of every rank into `part_count` equal parts; returns the parts of all ranks, rank after rank.

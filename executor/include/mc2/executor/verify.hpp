@@ -90,9 +90,9 @@ struct Verification {
 /// T in the first term, and ranks replaces T - 1), u32 = 2^-24, u the unit roundoff of the type (second term only for
 /// types shorter than f32), |a_ti| and |b_tj| the 2-norms of a row of A and a column of B, p the products; i8 elements
 /// are multiplied by their scales. A bias or residual x adds 4 u32 |x|. matmul_all_to_all with a residual rounds once
-/// more: 1.01 u |p + bias|. If the bytes of a product's row are not a multiple of 16, the product may be rounded before
-/// each addition: 1.01 u (|p| + |p + residual|). The first term is the probabilistic bound of Higham and Mary, "A new
-/// approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41 (2019), with the Cauchy-Schwarz
+/// more: 1.01 u |p + bias|. If the bytes of a row of A or of C are not a multiple of 16, the product may be rounded
+/// before each addition: 1.01 u (|p| + |p + residual|). The first term is the probabilistic bound of Higham and Mary,
+/// "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41 (2019), with the Cauchy-Schwarz
 /// inequality; docs/cost_model.md §7. The second term allows for the rounding of each product or partial sum, and of
 /// the result, to the type.
 ///
