@@ -24,7 +24,7 @@ MC2_INSTANTIATE_CONFORMANCE(Cuda, gpus());
 MC2_INSTANTIATE_RANDOM_CASES(Cuda, gpus());
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(IntermediatesConformance);
 
-const planner::Variant kDirect{"direct", {{"ctas", "16"}}};
+const planner::Variant kDirect{"direct", {{"ctas", "8"}}}; // as many SMs as each of eight ranks of one GPU has
 
 class CudaBackend : public ::testing::Test {
  protected:

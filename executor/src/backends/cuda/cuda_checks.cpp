@@ -516,10 +516,6 @@ Result<void> check_reach(const CudaVariant& variant, const CommunicatorOptions& 
   const bool crosses_hosts = spans_hosts(options);
   if (ranks_per_device() > 1 && variant.transport == Transport::Nccl)
     return refuse("is NCCL's, which takes a device only once, and here ranks share one; choose another variant");
-  constexpr int kMostThatCopy = 4; // with 8, some runs did not end (docs/gpu_lab_notes.md)
-  if (ranks_per_device() > kMostThatCopy && variant.transport == Transport::CopyEngine && !variant.stores_tiles)
-    return refuse("copies by engines that at most " + std::to_string(kMostThatCopy) +
-                  " ranks of a device share; choose another variant");
   if (variant.transport == Transport::Hierarchical) {
     if (crosses_hosts && ranks_here(options) > 1 && ranks_here(options) < options.world_size) return {};
     return refuse("hierarchical is for several hosts with several ranks each; choose another variant");

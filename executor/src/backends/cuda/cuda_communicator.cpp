@@ -206,9 +206,7 @@ void CudaCommunicator::open_device(int rank) {
   RankDevice& device = devices_[static_cast<std::size_t>(rank)];
   device.pool = std::make_unique<DevicePool>(own_device, group_ ? DevicePool::Source::Cuda : DevicePool::Source::Nccl);
   device.compute = make_stream(false);
-  device.second_compute = make_stream(false);
   device.communication = make_stream(true);
-  device.announcements = make_stream(true);
   device.gemm = std::make_unique<GemmContext>(*device.pool);
   device.signals = std::make_unique<DeviceMemory>(*device.pool, kSignalWords * sizeof(std::uint32_t));
   device.mail = std::make_unique<DeviceMemory>(*device.pool, kMailBytes);
@@ -221,10 +219,25 @@ std::unique_ptr<RankMemory> CudaCommunicator::allocate(int rank, std::size_t byt
   return std::make_unique<DeviceMemory>(*device(rank).pool, byte_count);
 }
 
-GemmContext& CudaCommunicator::second_gemm(int rank) {
+void CudaCommunicator::open_second_compute(int rank) {
   RankDevice& own = device(rank);
-  if (!own.second_gemm) own.second_gemm = std::make_unique<GemmContext>(*own.pool);
-  return *own.second_gemm;
+  if (own.second_gemm) return;
+  own.second_compute = make_stream(false);
+  own.second_gemm = std::make_unique<GemmContext>(*own.pool);
+}
+
+void CudaCommunicator::open_announcements(int rank) {
+  RankDevice& own = device(rank);
+  if (!own.announcements) own.announcements = make_stream(true);
+}
+
+std::unique_lock<std::mutex> CudaCommunicator::launch_turn() {
+  return ranks_per_device() == 1 ? std::unique_lock<std::mutex>() : std::unique_lock(launch_mutex_);
+}
+
+bool CudaCommunicator::may_launch_graphs() {
+  constexpr int kMostThatLaunchGraphs = 4;
+  return ranks_per_device() <= kMostThatLaunchGraphs;
 }
 
 SignalMemory CudaCommunicator::signals_of(int rank) const noexcept { return signals_[static_cast<std::size_t>(rank)]; }
@@ -232,7 +245,7 @@ SignalMemory CudaCommunicator::signals_of(int rank) const noexcept { return sign
 std::unique_ptr<Transport> CudaCommunicator::make_transport(const planner::OpSpec& op, const CudaVariant& variant) {
   switch (variant.transport) {
     case CudaVariant::Transport::Direct: return make_direct_transport(op, variant, signals_, least_sm_count_);
-    case CudaVariant::Transport::Persistent: return make_persistent_transport(op, variant, signals_);
+    case CudaVariant::Transport::Persistent: return make_persistent_transport(op, variant, signals_, least_sm_count_);
     case CudaVariant::Transport::Nccl:
       return make_nccl_transport(op, variant, nccl({variant.cta_count, variant.takes_no_sm}));
     case CudaVariant::Transport::Hierarchical: return make_hierarchical_transport(op, variant, hosts_place());

@@ -26,15 +26,17 @@
 
 namespace mc2::executor::cuda {
 
-/// The streams and memory that all runs of a rank share.
+/// The streams and memory that all runs of a rank share. Two of the streams are opened by the first plan that uses
+/// them, because CUDA has 32 hardware queues at most, and streams that share one wait for one another. If eight ranks
+/// shared a device (ranks_per_device()), four streams each would take them all.
 struct RankDevice {
   std::unique_ptr<DevicePool> pool; ///< declared first: the members below lie in it
   Stream compute;
-  Stream second_compute; ///< for plans whose matmuls alternate between two streams
+  Stream second_compute; ///< open_second_compute(): for plans whose matmuls alternate between two streams
   Stream communication;  ///< urgent: a late collective delays all ranks, a late matmul only its own
-  Stream announcements;  ///< announces blocks to kernels that wait for them
+  Stream announcements;  ///< open_announcements(): announces blocks to kernels that wait for them
   std::unique_ptr<GemmContext> gemm;
-  std::unique_ptr<GemmContext> second_gemm; ///< for second_compute; opened at its first use
+  std::unique_ptr<GemmContext> second_gemm; ///< for second_compute
   std::unique_ptr<DeviceMemory> signals;
   std::unique_ptr<DeviceMemory> mail;
   /// last use by the plan that was enqueued last, null if that plan is gone: plans share streams, signals and mail
@@ -82,8 +84,16 @@ class CudaCommunicator final : public Communicator {
   /// The flag for RunTurn: set while a thread runs on this communicator.
   [[nodiscard]] std::atomic_flag& turn() noexcept { return turn_; }
   [[nodiscard]] RankDevice& device(int rank) noexcept { return devices_[static_cast<std::size_t>(rank)]; }
-  /// Opened at the first call. Called on the rank's own thread.
-  [[nodiscard]] GemmContext& second_gemm(int rank);
+  /// Opens second_compute and second_gemm unless they are open. Called on the rank's own thread. Throws SystemError.
+  void open_second_compute(int rank);
+  /// Opens the stream unless it is open. Called on the rank's own thread. Throws SystemError.
+  void open_announcements(int rank);
+  /// Locked if ranks share a device: they launch one after the other. CUDA seems to choose the hardware queue of a
+  /// stream when work is put in it. If two ranks launch at once, streams of both can be in one queue, where what waits
+  /// for a peer holds up that peer (docs/gpu_lab_notes.md).
+  [[nodiscard]] std::unique_lock<std::mutex> launch_turn();
+  /// Whether runs may be graphs. Not if so many ranks share a device that the branches of their graphs do.
+  [[nodiscard]] static bool may_launch_graphs();
   /// Enqueues a meeting: later work of `stream` starts when all ranks' streams have reached the meeting. Called on the
   /// rank's own thread.
   void enqueue_meeting(int rank, cudaStream_t stream);
@@ -199,6 +209,7 @@ class CudaCommunicator final : public Communicator {
   std::vector<RankDevice> devices_;                            ///< by rank; empty for ranks of other processes
   std::vector<SignalMemory> signals_;                          ///< by rank
   int least_sm_count_ = 0;                                     ///< fewest SMs of a rank's device
+  std::mutex launch_mutex_;                                    ///< for launch_turn()
   std::mutex nccl_mutex_;                                      ///< guards nccl_
   std::map<NcclSettings, std::vector<NcclCommunicator>> nccl_; ///< by settings, then by rank
   std::optional<std::string> failure_;

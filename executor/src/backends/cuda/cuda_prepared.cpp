@@ -69,6 +69,7 @@ Result<void> CudaPrepared::make_ready(const PrepareOptions& options) {
     if (plan_.transport->takes_no_sm()) check_takes_no_sm(plan_, rank);
     if (plan_.variant.stores_tiles) build_tiles(plan_, rank);
     if (plan_.reads_device_counts) connect_routing(plan_, rank);
+    if (plan_.span_length > 0) communicator_.open_announcements(rank);
     capture(rank, RunMode::Fused);
     capture_enqueued(rank);
   };
@@ -103,6 +104,7 @@ std::unique_ptr<DeviceMemory> CudaPrepared::make_exchange(int rank, std::size_t 
 
 void CudaPrepared::build(int rank) {
   RankState& state = plan_.state_of(rank);
+  if (plan_.uses_two_streams()) communicator_.open_second_compute(rank);
   build_matmuls(plan_, rank);
   if (plan_.reads_device_counts)
     build_routing(plan_, rank);
@@ -269,20 +271,23 @@ const RunRecord& CudaPrepared::run(RunMode asked, RunDetail detail) {
   for (const int rank : communicator_.local_ranks())
     if (communicator_.is_in_capture(rank)) throw SystemError("run", EBUSY, kInCapture);
   const bool launches_stages = detail == RunDetail::Stages && (mode == RunMode::Fused || mode == RunMode::Serial);
+  const bool launches_graph = !launches_stages && CudaCommunicator::may_launch_graphs();
   if (has_stale_graphs_) forget_graphs();
   const bool is_captured = static_cast<bool>(plan_.ranks.front().graphs[index_of(mode)]);
-  if (!launches_stages && !is_captured) communicator_.run_while_connecting([&](int rank) { capture(rank, mode); });
+  if (launches_graph && !is_captured) communicator_.run_while_connecting([&](int rank) { capture(rank, mode); });
   communicator_.run([&](int rank) {
     const RankState& state = plan_.state_of(rank);
     const cudaStream_t stream = plan_.device(rank).compute.get();
+    auto turn_to_launch = communicator_.launch_turn();
     // Earlier enqueued runs use the same memory, and those of other plans the same signals.
     for (const cudaEvent_t use : {state.last_use.get(), plan_.device(rank).last_use})
       if (use != nullptr) MC2_CUDA(cudaStreamWaitEvent(stream, use, 0));
-    if (launches_stages) {
-      enqueue_run(plan_, {rank, mode, detail});
-    } else {
+    if (launches_graph) {
       check(cudaGraphLaunch(state.graphs[index_of(mode)].get(), stream), "cudaGraphLaunch", rank);
+    } else {
+      enqueue_run(plan_, {rank, mode, detail});
     }
+    turn_to_launch = {};
     communicator_.wait(rank, stream);
     require_legal_input(plan_, rank);
     read_times(plan_, rank, mode, launches_stages, record_.ranks[static_cast<std::size_t>(rank)]);
@@ -308,6 +313,7 @@ Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Submission su
                      std::to_string(*free_rank) + "'s is not; capture all of them, or none"};
   communicator_.run([&](int rank) {
     require_legal_input(plan_, rank); // checks the runs before this one, since no other call waits for them
+    const auto turn_to_launch = communicator_.launch_turn();
     enqueue_behind(rank, static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]), submission);
   });
   return {};
@@ -321,7 +327,7 @@ cudaGraphExec_t CudaPrepared::graph_to_launch(int rank) {
 void CudaPrepared::enqueue_behind(int rank, cudaStream_t stream, Submission submission) {
   const RankState& state = plan_.state_of(rank);
   const bool is_callers_graph = is_capturing(stream);
-  const bool may_launch = submission == Submission::Graph && !is_callers_graph;
+  const bool may_launch = submission == Submission::Graph && !is_callers_graph && CudaCommunicator::may_launch_graphs();
   if (const cudaGraphExec_t graph = may_launch ? graph_to_launch(rank) : nullptr; graph != nullptr) {
     check(cudaGraphLaunch(graph, stream), "cudaGraphLaunch", rank);
   } else {

@@ -180,7 +180,7 @@ class MatmulBuilder {
     const int world_size = plan_.list.op.world_size;
     if (plan_.list.op.experts) return make_block_chosen(plan_.list.stages[stage], handed_over(slice));
     const bool is_second = plan_.is_on_second_stream(stage, slice);
-    GemmContext& context = is_second ? plan_.communicator.second_gemm(rank_) : *device_.gemm;
+    GemmContext& context = *(is_second ? device_.second_gemm : device_.gemm);
     const Stage& block = plan_.list.stages[stage];
     if (plan_.transport->slice_count() > 1)
       return make_matmuls(context, block, plan_.transport->slice_ranks(rank_, slice));

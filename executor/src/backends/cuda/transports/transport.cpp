@@ -136,8 +136,10 @@ class DirectTransport final : public Transport {
 
 class PersistentTransport final : public Transport {
  public:
-  PersistentTransport(const DirectSettings& settings, std::vector<SignalMemory> signals)
-      : settings_(settings), signals_(std::move(signals)) {}
+  PersistentTransport(const DirectSettings& settings, std::vector<SignalMemory> signals, int sm_count)
+      : settings_(settings),
+        signals_(std::move(signals)),
+        last_cta_count_(std::max(settings.cta_count, std::min(kLastCtas, sm_count))) {}
 
   [[nodiscard]] bool writes_to_peers() const noexcept override {
     return settings_.collective == DirectCollective::AllReduce;
@@ -145,7 +147,7 @@ class PersistentTransport final : public Transport {
 
   void enqueue(int rank, const BlockExchange& block, int /*slice*/, cudaStream_t stream) const override {
     DirectSettings settings = settings_;
-    if (block.is_last) settings.cta_count = std::max(settings.cta_count, kLastCtas);
+    if (block.is_last) settings.cta_count = last_cta_count_;
     enqueue_direct(settings, block, signals_[static_cast<std::size_t>(rank)], stream);
   }
 
@@ -172,6 +174,7 @@ class PersistentTransport final : public Transport {
 
   DirectSettings settings_;
   std::vector<SignalMemory> signals_; ///< by rank
+  int last_cta_count_;                ///< not above the rank's SMs, because peers' thread blocks wait for all of them
 };
 
 /// The rank of a slice, if there is one slice per rank: slice 0 is the next rank's.
@@ -599,10 +602,10 @@ std::unique_ptr<Transport> make_direct_transport(const planner::OpSpec& op, cons
 }
 
 std::unique_ptr<Transport> make_persistent_transport(const planner::OpSpec& op, const CudaVariant& variant,
-                                                     std::vector<SignalMemory> signals) {
+                                                     std::vector<SignalMemory> signals, int sm_count) {
   MC2_CHECK(planner::traits_of(op.kind).first_lane == planner::Lane::Compute, "peers' pieces are announced");
   const DirectSettings settings{.collective = direct_collective(op), .dtype = op.dtype, .cta_count = variant.cta_count};
-  return std::make_unique<PersistentTransport>(settings, std::move(signals));
+  return std::make_unique<PersistentTransport>(settings, std::move(signals), sm_count);
 }
 
 std::unique_ptr<Transport> make_nccl_transport(const planner::OpSpec& op, const CudaVariant& variant,

@@ -83,9 +83,10 @@ class Transport {
 /// All-reduce and reduce-scatter by one kernel for all blocks, so that few SMs suffice and no SM changes hands. If it
 /// has few thread blocks, the last block of rows has a kernel of its own, which may take many SMs, since nothing runs
 /// beside it.
+/// @param sm_count fewest SMs of any rank's device, so the same on all ranks
 [[nodiscard]] std::unique_ptr<Transport> make_persistent_transport(const planner::OpSpec& op,
                                                                    const CudaVariant& variant,
-                                                                   std::vector<SignalMemory> signals);
+                                                                   std::vector<SignalMemory> signals, int sm_count);
 
 /// @param communicators by rank, null for ranks of other processes, opened as the variant asks; they outlive the
 /// transport
