@@ -446,10 +446,14 @@ Result<std::string> read_file(const std::filesystem::path& path) {
   return content;
 }
 
+bool file_exists(const std::filesystem::path& path) {
+  std::error_code failure;
+  return std::filesystem::exists(path, failure);
+}
+
 bool names_a_file(const std::string& name) {
   const std::filesystem::path path(name);
-  std::error_code failure;
-  return path.has_parent_path() || path.extension() == ".json" || std::filesystem::exists(path, failure);
+  return path.has_parent_path() || path.extension() == ".json" || file_exists(path);
 }
 
 Error document_error(const std::filesystem::path& path, const Error& error) {

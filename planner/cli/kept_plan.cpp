@@ -1,6 +1,5 @@
 #include "kept_plan.hpp"
 
-#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
+#include "mc2/store/text.hpp"
 #include "options/document_file.hpp"
 #include "pages/no_plan.hpp"
 
@@ -19,7 +19,8 @@ namespace {
 Result<store::StoredPlan> find_by_digest(const std::string& name, const char* option, const StoreOptions& store,
                                          const ServerOptions& server) {
   const auto refused = [&](const Error& error) {
-    return Error{error.code, option, "'" + name + "' is no file; as a digest of a kept plan: " + error.message};
+    return Error{error.code, option,
+                 store::in_quotes(name) + " is no file; as a digest of a kept plan: " + error.message};
   };
   if (const auto digest = store::read_digest(name); !digest) return refused(digest.error());
   MC2_ASSIGN(auto layers, store.open(look_up_use(server)));
@@ -37,7 +38,7 @@ Result<store::StoredPlan> find_by_digest(const std::string& name, const char* op
 
 Result<store::StoredPlan> load_plan(const std::string& name, const char* option, const StoreOptions& store,
                                     const ServerOptions& server) {
-  if (!std::filesystem::exists(name)) return find_by_digest(name, option, store, server);
+  if (!file_exists(name)) return find_by_digest(name, option, store, server);
   MC2_ASSIGN(auto plan, read_document(name, store::decode_plan));
   return finder::unkept(std::move(plan));
 }

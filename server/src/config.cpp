@@ -55,6 +55,8 @@ Result<void> Config::validate() const {
           !is_replica() || keeps_for_ever, "follow",
           "given without --keep-samples, --keep-models and --keep-measurements: a replica keeps what its leader keeps"),
       check(is_replica() || !leader.is_sent_documents, "forward-writes", "given together with --follow"),
+      check(is_replica() || leader.ca_file.empty(), "follow-ca", "given together with --follow"),
+      check(is_replica() || leader.token.empty(), "follow-token-file", "given together with --follow"),
       check(tls_certificate.empty() == tls_key.empty(), "tls-key", "given together with tls-certificate, or neither"),
       check(thread_count >= 0 && thread_count <= 256, "threads", "0 (as many as cores) to 256"),
       check(history_interval.count() >= 0 && history_interval.count() <= 86'400, "history-interval",

@@ -384,8 +384,10 @@ class ModelTest(ProgramTest):
         )
 
     def test_digests(self):
-        for name in ("nothing", "abc", "g" * 64, "a" * 65):
+        for name in ("nothing", "abc", "g" * 64, "a" * 65, "a" * 5000):
             self.refuse(USAGE, ["run", "--plan", name, "--store", self.store], "--plan", "hexadecimal")
+            self.refuse(USAGE, ["compare", name, name, "--store", self.store], "A: ", "hexadecimal")
+            self.refuse(USAGE, ["export", name, "--format", "csv", "--store", self.store], "PLAN: ", "hexadecimal")
         self.refuse(
             NO_ANSWER, ["run", "--plan", "abcdef", "--store", self.store], "--plan", "no plan with digest abcdef"
         )

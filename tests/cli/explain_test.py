@@ -425,6 +425,8 @@ class HostileTest(ExplainTest):
         store = ["--store", self.store]
         self.refuse(USAGE, ["explain", *store], "PLAN: is missing", "--m, --n and --k")
         self.refuse(USAGE, ["explain", "abc", *store], "PLAN: 'abc' is no file", "hexadecimal")
+        elsewhere = ["explain", "abcdef012345", "--accept-other-machine", *store]
+        self.refuse(USAGE, elsewhere, "--accept-other-machine: is for --measure")
         self.make_empty_store()
         self.refuse(NO_ANSWER, ["explain", "abcdef012345", *store], "PLAN: ", "no plan with digest")
         self.refuse(USAGE, ["explain", "abcdef", *SHAPE, *store], "PLAN: names the operator", "leave out --m")

@@ -304,6 +304,14 @@ class ExportTest(ProgramTest):
         else:
             self.refuse(UNSUPPORTED, png, "rsvg-convert")
 
+    def test_a_picture_is_of_the_format_that_its_name_says(self):
+        for picture in ("svg", "html", "trace"):
+            out = self.directory / "plan.png"
+            self.refuse(USAGE, ["export", self.plan, "--format", picture, "--out", out], "--out", "--format png")
+            self.assertFalse(out.exists())
+        for out in ([], ["--out", self.directory / "plan.svg"]):
+            self.refuse(USAGE, ["export", self.plan, "--format", "png", *out], "--out", "ends in .png")
+
     def test_a_picture_says_why_a_models_curves_are_not_in_it(self):
         other = json.loads(EXAMPLE_MODEL.read_text())
         other["op"]["n"] = 4096

@@ -186,8 +186,12 @@ class ReplicaTest(ServiceTest):
             done = self.mc2("serve", "--port", "0", "--follow", self.url(leader), *options, "--store", fresh)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(words, done.stderr)
-        done = self.mc2("serve", "--port", "0", "--forward-writes", "--store", fresh)
-        self.assertIn("together with --follow", done.stderr)
+        token = self.directory / "leader.token"
+        token.write_text("mc2_token\n")
+        for options in (("--forward-writes",), ("--follow-token-file", str(token)), ("--follow-ca", "/etc/ca.pem")):
+            done = self.mc2("serve", "--port", "0", *options, "--store", fresh)
+            self.assertIn(options[0], done.stderr)
+            self.assertIn("given together with --follow", done.stderr)
 
     def token_of(self, role):
         made = self.succeed("token", "create", "--role", role, "--store", self.store)

@@ -61,7 +61,7 @@ Result<std::vector<ComparedRow>> compared(const std::pair<std::string, std::stri
 /// The document in a file, or that of the kept plan with this digest.
 /// @param argument  "A" or "B"
 Result<std::string> content_of(const std::string& name, const char* argument, const StoreOptions& store) {
-  if (std::filesystem::exists(name)) return read_file(name);
+  if (file_exists(name)) return read_file(name);
   MC2_ASSIGN(const auto plan, load_plan(name, argument, store));
   return plan.document;
 }

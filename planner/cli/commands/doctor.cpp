@@ -82,7 +82,7 @@ nlohmann::ordered_json DoctorCommand::examine_store() const {
     result["reason"] = path.error().text();
     return result;
   }
-  if (!std::filesystem::exists(path.value())) {
+  if (!file_exists(path.value())) {
     result["healthy"] = true;
     result["reason"] = "does not exist yet; the first profile or tune creates it";
     return result;

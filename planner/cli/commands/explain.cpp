@@ -187,6 +187,8 @@ Result<planner::MeasuredRun> ExplainCommand::measure(const planner::Plan& plan) 
 
 Result<ExitCode> ExplainCommand::run() const {
   MC2_TRY(check_output("--html", html_file, {plan_name, model_file, profile_file}));
+  if (accept_other_machine && !is_measuring)
+    return Error{ErrorCode::InvalidSpec, "--accept-other-machine", "is for --measure; add it, or leave this out"};
   MC2_ASSIGN(const auto limits, made_with());
   MC2_ASSIGN(auto named, find(limits));
   MC2_ASSIGN(const auto stored, predicted(std::move(named)));

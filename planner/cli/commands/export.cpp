@@ -45,6 +45,7 @@ struct ExportCommand {
   [[nodiscard]] Error not_one(std::size_t count) const;
   [[nodiscard]] Result<ExitCode> write_text(const std::string& text) const;
   [[nodiscard]] Result<ExitCode> write_document(const store::Exporter& exporter) const;
+  [[nodiscard]] Result<std::optional<ImageFile>> open_image() const;
   [[nodiscard]] Result<ExitCode> write_picture() const;
   [[nodiscard]] Result<ExitCode> read_back() const;
   [[nodiscard]] Result<void> check_options() const;
@@ -101,7 +102,7 @@ Result<ExitCode> ExportCommand::write_text(const std::string& text) const {
 }
 
 Result<std::optional<planner::PlanRanges>> ExportCommand::load_ranges() const {
-  if (plans.size() != 1 || !std::filesystem::exists(plans.front())) return std::optional<planner::PlanRanges>();
+  if (plans.size() != 1 || !file_exists(plans.front())) return std::optional<planner::PlanRanges>();
   MC2_ASSIGN(const auto content, read_file(plans.front()));
   // Any other document is read as a plan later.
   if (content.find("mc2.plan_ranges/") == std::string::npos) return std::optional<planner::PlanRanges>();
@@ -133,7 +134,23 @@ Result<ExitCode> ExportCommand::write_document(const store::Exporter& exporter) 
   return write_text(text);
 }
 
+/// The PNG file to write; none for another format. Errors: as ImageFile::open(); InvalidSpec if the name belongs to the
+/// other format.
+Result<std::optional<ImageFile>> ExportCommand::open_image() const {
+  const bool is_png = format == "png", is_named_png = std::filesystem::path(out).extension() == ".png";
+  if (is_png && !is_named_png)
+    return Error{ErrorCode::InvalidSpec, "--out",
+                 (out.empty() ? "is missing" : "is '" + out + "'") + std::string("; name a file that ends in .png")};
+  if (!is_png && is_named_png)
+    return Error{ErrorCode::InvalidSpec, "--out",
+                 "is '" + out + "', but the format is " + format + "; give --format png"};
+  if (!is_png) return std::optional<ImageFile>();
+  MC2_ASSIGN(auto image, ImageFile::open(out, "--out"));
+  return std::optional(std::move(image));
+}
+
 Result<ExitCode> ExportCommand::write_picture() const {
+  MC2_ASSIGN(const auto image, open_image());
   MC2_ASSIGN(auto model, read_model_if_named(model_file));
   MC2_ASSIGN(const auto stored, load_one(model));
   const planner::Plan& plan = stored.plan;
@@ -154,12 +171,8 @@ Result<ExitCode> ExportCommand::write_picture() const {
   charts.reserve(curves.size());
   for (const auto& curve : curves) charts.push_back(curve_chart(curve));
   const std::string svg = render::plan_drawing(explained, charts);
-  if (format == "svg") return write_text(svg);
-  if (!out.ends_with(".png"))
-    return Error{ErrorCode::InvalidSpec, "--out",
-                 (out.empty() ? "is missing" : "is '" + out + "'") + std::string("; name a file that ends in .png")};
-  MC2_ASSIGN(const auto image, ImageFile::open(out, "--out"));
-  image.write(svg);
+  if (!image) return write_text(svg);
+  image->write(svg);
   return ExitCode::Success;
 }
 
