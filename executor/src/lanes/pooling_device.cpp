@@ -119,22 +119,22 @@ class PoolingDevice final : public ComputeDevice {
   PoolingDevice(const planner::OpSpec& op, int rank, const RankBuffers& buffers)
       : pool_(op, buffers), rank_(rank), table_count_(op.tables->table_count), columns_(op.n) {}
 
+  /// Pools table after table, each for all runs, so that a row which several samples name is likely to be in the cache
+  /// still.
   ComputeTimes multiply(const MatmulWork& work, Clock::time_point /*ready*/, const RunControl& control) override {
     control.throw_if_aborted();
     const auto start = Clock::now();
-    for (const MatmulRun& run : work.runs) pool_run(run);
+    for (std::int64_t table = 0; table < table_count_; ++table)
+      for (const MatmulRun& run : work.runs) pool_run(table, run);
     return {start, Clock::now()};
   }
 
  private:
-  /// Pools table after table, so that a row which several samples name is likely to be in the cache still.
-  void pool_run(const MatmulRun& run) const {
+  void pool_run(std::int64_t table, const MatmulRun& run) const {
     auto* product = reinterpret_cast<Element*>(run.product);
-    for (std::int64_t table = 0; table < table_count_; ++table) {
-      for (std::int64_t i = 0; i < run.shape.rows; ++i) {
-        require_legal(table, run.first_row + i);
-        pool_.pool(table, run.first_row + i, product + i * columns_ + table * pool_.columns());
-      }
+    for (std::int64_t i = 0; i < run.shape.rows; ++i) {
+      require_legal(table, run.first_row + i);
+      pool_.pool(table, run.first_row + i, product + i * columns_ + table * pool_.columns());
     }
   }
 
