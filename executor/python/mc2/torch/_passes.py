@@ -126,6 +126,11 @@ class Pass:
         """Whether k is the same on all ranks. In kinds that compute first it is a rank's share, which may differ."""
         return not cls.is_compute_first
 
+    @staticmethod
+    def unfused(group: Group, x: typing.Any, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        """Makes y as a program without mc2 does."""
+        raise NotImplementedError
+
     def shape(self, blocks: list[int]) -> None:
         raise NotImplementedError
 
@@ -171,6 +176,12 @@ class Pass:
 class MatmulAllReduce(Pass):
     is_compute_first = True
 
+    @staticmethod
+    def unfused(group: Group, x: typing.Any, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        y = torch.mm(x, w)
+        _all_reduce(group, y, False)
+        return y
+
     def shape(self, blocks: list[int]) -> None:
         self.block_count = len(blocks)
         self.y = self.new(self.x.shape[0], self.w.shape[1])
@@ -186,6 +197,10 @@ class MatmulAllReduce(Pass):
 class MatmulReduceScatter(Pass):
     is_compute_first = True
     can_batch = True
+
+    @staticmethod
+    def unfused(group: Group, x: typing.Any, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        return reduce_scatter(group, torch.mm(x, w))
 
     def shape(self, blocks: list[int]) -> None:
         self.block_count = len(blocks)
@@ -204,6 +219,10 @@ class MatmulReduceScatter(Pass):
 class MatmulAllToAll(Pass):
     is_compute_first = True
     can_batch = True
+
+    @staticmethod
+    def unfused(group: Group, x: typing.Any, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        return all_to_all(group, torch.mm(x, w))
 
     def shape(self, blocks: list[int]) -> None:
         self.block_count = len(blocks)
@@ -246,6 +265,10 @@ class _Arriving(Pass):
 
 
 class AllGatherMatmul(_Arriving):
+    @staticmethod
+    def unfused(group: Group, x: typing.Any, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        return torch.mm(all_gather(group, x, rows), w)
+
     def shape(self, blocks: list[int]) -> None:
         self.block_count = len(blocks)
         self.y = self.new(self.x.shape[0] * self.group.size, self.w.shape[1])
@@ -269,6 +292,10 @@ class AllGatherMatmul(_Arriving):
 
 
 class AllToAllMatmul(_Arriving):
+    @staticmethod
+    def unfused(group: Group, x: typing.Any, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        return torch.mm(all_to_all(group, x), w)
+
     def shape(self, blocks: list[int]) -> None:
         self.block_count = len(blocks)
         self.y = self.new(self.x.shape[0], self.w.shape[1])
@@ -290,6 +317,11 @@ class EmbeddingAllToAll(Pass):
     @classmethod
     def has_common_k(cls) -> bool:
         return True  # the rows of a bag
+
+    @staticmethod
+    def unfused(group: Group, x: typing.Any, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        pooled = _bags.all_at_once(x, w).of(w).view(w.shape[0], -1, w.shape[2])
+        return by_sample(group, pooled.transpose(0, 1).flatten(1))
 
     def shape(self, blocks: list[int]) -> None:
         self.block_count, ranks = len(blocks), self.group.size
@@ -314,6 +346,11 @@ class AllGatherGroupedMatmul(Pass):
     """x is _chosen.Rows, w the experts [count, k, n]."""
 
     is_compute_first = False
+
+    @staticmethod
+    def unfused(group: Group, x: typing.Any, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        gathered = all_gather(group, x.x)
+        return _chosen.of_tokens(gathered, torch.arange(len(gathered), device=w.device), x.experts, w)
 
     def shape(self, blocks: list[int]) -> None:
         rows, ranks, own = typing.cast(_chosen.Rows, self.x), self.group.size, self.group.rank
@@ -347,6 +384,12 @@ class GroupedMatmulAllReduce(Pass):
 
     is_compute_first = True
 
+    @staticmethod
+    def unfused(group: Group, x: typing.Any, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        y = _chosen.sums(x, _places(x), w)
+        _all_reduce(group, y, False)
+        return y
+
     def shape(self, blocks: list[int]) -> None:
         rows = typing.cast(_chosen.Rows, self.x)
         self.block_count = len(blocks)
@@ -364,6 +407,10 @@ class GroupedMatmulReduceScatter(Pass):
     """x and w are as in GroupedMatmulAllReduce."""
 
     is_compute_first = True
+
+    @staticmethod
+    def unfused(group: Group, x: typing.Any, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        return reduce_scatter(group, _chosen.sums(x, _places(x), w))
 
     def shape(self, blocks: list[int]) -> None:
         rows, ranks = typing.cast(_chosen.Rows, self.x), self.group.size
@@ -446,36 +493,8 @@ def by_table_rank(group: Group, features: torch.Tensor) -> torch.Tensor:
     return all_to_all(group, given) if group.size > 1 else given
 
 
-def unfused(
-    kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, rows: torch.Tensor | None = None
-) -> torch.Tensor:
+def unfused(kind: str, group: Group, x: typing.Any, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
     """Runs the kind as a program without mc2 does. rows [m, k], all_gather_matmul only: gets the gathered rows."""
-    if kind == "embedding_all_to_all":
-        pooled = _bags.all_at_once(typing.cast(_bags.Bags, x), w).of(w).view(w.shape[0], -1, w.shape[2])
-        return by_sample(group, pooled.transpose(0, 1).flatten(1))
-    if kind in _chosen.KINDS:
-        return _unfused_of_chosen(kind, group, typing.cast(_chosen.Rows, x), w)
-    if kind == "matmul_all_reduce":
-        y = torch.mm(x, w)
-        _all_reduce(group, y, False)
-        return y
-    if kind == "matmul_reduce_scatter":
-        return reduce_scatter(group, torch.mm(x, w))
-    if kind == "matmul_all_to_all":
-        return all_to_all(group, torch.mm(x, w))
-    if kind == "all_gather_matmul":
-        return torch.mm(all_gather(group, x, rows), w)
-    if kind == "all_to_all_matmul":
-        return torch.mm(all_to_all(group, x), w)
-    raise Error("unknown_name", "kind", f"'{kind}' is none of {', '.join(PASSES)}")
-
-
-def _unfused_of_chosen(kind: str, group: Group, rows: _chosen.Rows, w: torch.Tensor) -> torch.Tensor:
-    if kind == "all_gather_grouped_matmul":
-        gathered = all_gather(group, rows.x)
-        return _chosen.of_tokens(gathered, torch.arange(len(gathered), device=w.device), rows.experts, w)
-    y = _chosen.sums(rows, _places(rows), w)
-    if kind == "grouped_matmul_reduce_scatter":
-        return reduce_scatter(group, y)
-    _all_reduce(group, y, False)
-    return y
+    if kind not in PASSES:
+        raise Error("unknown_name", "kind", f"'{kind}' is none of {', '.join(PASSES)}")
+    return PASSES[kind].unfused(group, x, w, rows)
