@@ -435,7 +435,11 @@ Result<std::string> read_all(int file, const std::filesystem::path& path) {
 Result<std::string> read_file(const std::filesystem::path& path) {
   std::error_code failure;
   const auto status = std::filesystem::status(path, failure);
-  if (!std::filesystem::exists(status)) return Error{ErrorCode::InvalidSpec, path.string(), "no such file"};
+  if (!std::filesystem::exists(status)) {
+    const bool is_nothing = failure == std::errc::no_such_file_or_directory;
+    return Error{ErrorCode::InvalidSpec, path.string(),
+                 is_nothing ? "no such file" : "cannot be read: " + failure.message()};
+  }
   if (std::filesystem::is_directory(status))
     return Error{ErrorCode::InvalidSpec, path.string(), "is a directory, not a file"};
   const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -448,7 +452,8 @@ Result<std::string> read_file(const std::filesystem::path& path) {
 
 bool file_exists(const std::filesystem::path& path) {
   std::error_code failure;
-  return std::filesystem::exists(path, failure);
+  (void)std::filesystem::status(path, failure);
+  return failure != std::errc::no_such_file_or_directory && failure != std::errc::filename_too_long;
 }
 
 bool names_a_file(const std::string& name) {

@@ -171,7 +171,8 @@ struct StoreOptions {
 /// The content of a file. Errors: InvalidSpec naming a file that cannot be read; Malformed above 64 MiB; Cancelled on
 /// an interrupt.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path);
-/// Whether something is at the path. Not if it cannot be looked up, e.g. because the name is too long.
+/// Whether something is, or may be, at the path: also if a folder on the way cannot be entered, which reading then says.
+/// Not if the name is too long to be one.
 [[nodiscard]] bool file_exists(const std::filesystem::path& path);
 /// Whether a name means a file rather than something built in: it has a folder, ends with .json, or such a file exists.
 [[nodiscard]] bool names_a_file(const std::string& name);

@@ -177,6 +177,32 @@ TEST(Verify, AcceptsTheRoundedResultOfKindsWithShards) {
   }
 }
 
+// A product that is rounded before it meets a bias of nearly its size is far off. cuBLASLt does so where rows of A or
+// of C are no whole number of 16 bytes.
+TEST(Verify, AllowsAProductToBeRoundedBeforeItsBiasWhereRowsAreOdd) {
+  const auto complaint_about = [](std::int64_t n, std::int64_t k) {
+    OpSpec spec = op(8, n, k, DType::Bf16);
+    spec.kind = planner::OpKind::AllGatherMatmul;
+    const auto products = testing::naive_results(spec, RandomProblem(spec, 9).buffers()); // the same A and B as below
+    spec.epilogue.has_bias = true;
+    const RandomProblem problem(spec, 9);
+    for (std::size_t rank = 0; rank < products.size(); ++rank) {
+      const RankBuffers& buffers = problem.buffers()[rank];
+      for (std::size_t i = 0; i < products[rank].size(); ++i) {
+        const std::size_t column = i % static_cast<std::size_t>(n);
+        const Bf16 bias = to_bf16(-1.25F * static_cast<float>(products[rank][column]));
+        std::memcpy(const_cast<std::byte*>(buffers.bias.data()) + column * sizeof bias, &bias, sizeof bias);
+        const float rounded = to_float(to_bf16(static_cast<float>(products[rank][i])));
+        store(spec, buffers, static_cast<std::int64_t>(i), rounded + to_float(bias));
+      }
+    }
+    return complaint(spec, problem, {{4}});
+  };
+  EXPECT_EQ(complaint_about(8, 1), "");
+  EXPECT_EQ(complaint_about(4, 8), "");
+  EXPECT_THAT(complaint_about(8, 8), HasSubstr("should be"));
+}
+
 TEST(Verify, ComparesTheRowsAtBlockEdgesOfEveryShardOnEveryRank) {
   // 3 ranks with shards of 300 rows make 900 * 64 * 150 * 3 = 26e6 multiply-adds, so rows are sampled. As above, an
   // error of 1e-3 is found only where elements are compared: at the edges of the blocks of 120 and 180 rows.

@@ -79,8 +79,9 @@ struct PrepareOptions {
 
 /// How enqueue() hands a fused run to devices with streams.
 enum class Submission : std::uint8_t {
-  /// One launch of the captured pipeline. In two cases it is Eager instead: in the first runs on matrices that rebind()
-  /// has given, and on a stream that is being captured, where the caller's graph takes up the pipeline.
+  /// One launch of the captured pipeline. In three cases it is Eager instead: in the first runs on matrices that
+  /// rebind() has given; on a stream that is being captured, where the caller's graph takes up the pipeline; and where
+  /// more than four ranks share a device.
   Graph,
   Eager, ///< kernel by kernel
 };

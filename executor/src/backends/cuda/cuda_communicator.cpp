@@ -231,8 +231,14 @@ void CudaCommunicator::open_announcements(int rank) {
   if (!own.announcements) own.announcements = make_stream(true);
 }
 
-std::unique_lock<std::mutex> CudaCommunicator::launch_turn() {
-  return ranks_per_device() == 1 ? std::unique_lock<std::mutex>() : std::unique_lock(launch_mutex_);
+std::unique_lock<std::timed_mutex> CudaCommunicator::launch_turn(int rank) const {
+  if (ranks_per_device() == 1) return {};
+  static std::timed_mutex mutex;
+  std::unique_lock turn(mutex, options_.deadline);
+  if (!turn)
+    throw SystemError("run", ETIMEDOUT,
+                      rank_text(rank) + " could not launch, because another rank's launch did not end");
+  return turn;
 }
 
 bool CudaCommunicator::may_launch_graphs() {

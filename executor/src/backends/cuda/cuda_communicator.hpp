@@ -88,11 +88,12 @@ class CudaCommunicator final : public Communicator {
   void open_second_compute(int rank);
   /// Opens the stream unless it is open. Called on the rank's own thread. Throws SystemError.
   void open_announcements(int rank);
-  /// Locked if ranks share a device: they launch one after the other. CUDA seems to choose the hardware queue of a
-  /// stream when work is put in it. If two ranks launch at once, streams of both can be in one queue, where what waits
-  /// for a peer holds up that peer (docs/gpu_lab_notes.md).
-  [[nodiscard]] std::unique_lock<std::mutex> launch_turn();
-  /// Whether runs may be graphs. Not if so many ranks share a device that the branches of their graphs do.
+  /// Locked if ranks share a device: the process's ranks launch one after the other. CUDA seems to choose the hardware
+  /// queue of a stream when work is put in it. If two ranks launch at once, streams of both can be in one queue, where
+  /// what waits for a peer holds up that peer (docs/gpu_lab_notes.md). Throws SystemError after the deadline: a rank
+  /// that launches more than its streams hold waits for peers that have not launched.
+  [[nodiscard]] std::unique_lock<std::timed_mutex> launch_turn(int rank) const;
+  /// Whether runs may be graphs of mc2's own. Not if so many ranks share a device that the branches of their graphs do.
   [[nodiscard]] static bool may_launch_graphs();
   /// Enqueues a meeting: later work of `stream` starts when all ranks' streams have reached the meeting. Called on the
   /// rank's own thread.
@@ -209,7 +210,6 @@ class CudaCommunicator final : public Communicator {
   std::vector<RankDevice> devices_;                            ///< by rank; empty for ranks of other processes
   std::vector<SignalMemory> signals_;                          ///< by rank
   int least_sm_count_ = 0;                                     ///< fewest SMs of a rank's device
-  std::mutex launch_mutex_;                                    ///< for launch_turn()
   std::mutex nccl_mutex_;                                      ///< guards nccl_
   std::map<NcclSettings, std::vector<NcclCommunicator>> nccl_; ///< by settings, then by rank
   std::optional<std::string> failure_;

@@ -278,14 +278,14 @@ const RunRecord& CudaPrepared::run(RunMode asked, RunDetail detail) {
   communicator_.run([&](int rank) {
     const RankState& state = plan_.state_of(rank);
     const cudaStream_t stream = plan_.device(rank).compute.get();
-    auto turn_to_launch = communicator_.launch_turn();
+    auto turn_to_launch = communicator_.launch_turn(rank);
     // Earlier enqueued runs use the same memory, and those of other plans the same signals.
     for (const cudaEvent_t use : {state.last_use.get(), plan_.device(rank).last_use})
       if (use != nullptr) MC2_CUDA(cudaStreamWaitEvent(stream, use, 0));
     if (launches_graph) {
       check(cudaGraphLaunch(state.graphs[index_of(mode)].get(), stream), "cudaGraphLaunch", rank);
     } else {
-      enqueue_run(plan_, {rank, mode, detail});
+      enqueue_run(plan_, {rank, mode, launches_stages ? detail : RunDetail::Makespan});
     }
     turn_to_launch = {};
     communicator_.wait(rank, stream);
@@ -313,7 +313,7 @@ Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Submission su
                      std::to_string(*free_rank) + "'s is not; capture all of them, or none"};
   communicator_.run([&](int rank) {
     require_legal_input(plan_, rank); // checks the runs before this one, since no other call waits for them
-    const auto turn_to_launch = communicator_.launch_turn();
+    const auto turn_to_launch = communicator_.launch_turn(rank);
     enqueue_behind(rank, static_cast<cudaStream_t>(streams[communicator_.local_index(rank)]), submission);
   });
   return {};
