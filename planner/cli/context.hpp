@@ -171,7 +171,7 @@ struct StoreOptions {
 /// The content of a file. Errors: InvalidSpec naming a file that cannot be read; Malformed above 64 MiB; Cancelled on
 /// an interrupt.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path);
-/// Whether something is, or may be, at the path: also if a folder on the way cannot be entered, which reading then says.
+/// Whether something is, or may be, at the path: also if a folder on the way cannot be entered, as reading then says.
 /// Not if the name is too long to be one.
 [[nodiscard]] bool file_exists(const std::filesystem::path& path);
 /// Whether a name means a file rather than something built in: it has a folder, ends with .json, or such a file exists.
