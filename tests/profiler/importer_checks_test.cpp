@@ -429,6 +429,16 @@ TEST(PytorchTrace, WhatRanSideBySideIsNoCostOfEither) {
   EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("collective beside a matmul"))));
 }
 
+TEST(PytorchTrace, AMatmulOfAnotherOperatorSlowsACollectiveToo) {
+  const auto other = [](const char* name) {
+    return trace_event("kernel", name, 10, 40, R"("External id": 9, "device": 0)") + "," + all_reduce_event(30, 50);
+  };
+  EXPECT_THAT(import_text(trace(0, other("nvjet_tst_64x64"))).lines,
+              Contains(Field(&SaidOfLine::text, HasSubstr("collective beside a matmul"))));
+  EXPECT_THAT(import_text(trace(0, other("elementwise_kernel"))).lines,
+              Contains(Field(&SaidOfLine::text, "all_reduce")));
+}
+
 TEST(PytorchTrace, KernelsThatAllHaveTheNumberOfTheirLaunchNameNoOperator) {
   std::string events = matmul_events(10, 4);
   const std::string number = R"("External id": 7, "device")";
@@ -551,6 +561,34 @@ TEST(Nsys, ACollectiveThatALaterMatmulOverlapsIsSkipped) {
   EXPECT_EQ(std::ranges::count(imported.lines, "collective beside a matmul, which slows it", &SaidOfLine::text), 1);
 }
 
+TEST(Nsys, AMatmulThatIsNotTakenSlowsWhatRunsBesideIt) {
+  const auto timings = [](const std::string& other) {
+    const std::string log = "Start (ns),Duration (ns),Name\n1000,5000," + other +
+                            "\n1100,400,ncclSymkDevKernel_AllReduce_RSxLDMC_AGxSTMC_sum_bf16()\n" +
+                            "7000,300,\"aten::mm, op_id = 5, sizes = [[64, 32], [32, 16]]/nvjet_tst_64x64\"\n";
+    return timings_text(import_text(log, {.dtype = planner::DType::Bf16, .message_bytes = 4096}).timings);
+  };
+  const std::string matmul = "matmul 64 16 32 bf16 300 ns";
+  EXPECT_THAT(timings("nvjet_tst_128x256"), ElementsAre(matmul));
+  EXPECT_THAT(timings("\"aten::bmm, op_id = 4, sizes = [[4, 64, 32], [4, 32, 64]]/sm90_xmma_gemm_bf16\""),
+              ElementsAre(matmul));
+  EXPECT_THAT(timings("elementwise_kernel"), UnorderedElementsAre(matmul, "all_reduce x0 4096 B 400 ns"));
+}
+
+TEST(Nsys, TakesMatmulsOfTheTypeThatIsSaidOnly) {
+  const auto said = [](const std::string& range, planner::DType dtype) {
+    return import_text("Start (ns),Duration (ns),Name\n5,1000,\"" + range +
+                           ", op_id = 5, sizes = [[64, 32], [32, 64]]/nvjet_tst_64x64\"\n",
+                       {.dtype = dtype})
+        .lines.back()
+        .text;
+  };
+  EXPECT_EQ(said("aten::_scaled_mm", planner::DType::F8E4m3), "matmul");
+  EXPECT_EQ(said("aten::_int_mm", planner::DType::I8), "matmul");
+  EXPECT_THAT(said("aten::_scaled_mm", planner::DType::Bf16), HasSubstr("another type"));
+  EXPECT_THAT(said("aten::mm", planner::DType::I8), HasSubstr("another type"));
+}
+
 TEST(Nsys, LeavesMatmulsWithoutAShapeOrANumber) {
   const auto said = [](const std::string& range) {
     const ImportedLog imported = import_text(
@@ -562,7 +600,7 @@ TEST(Nsys, LeavesMatmulsWithoutAShapeOrANumber) {
   EXPECT_THAT(said("aten::mm, op_id = 5, sizes = [[64, 0], [0, 64]]"), HasSubstr("matmul of nothing"));
   EXPECT_THAT(said("aten::mm, op_id = 5, sizes = [[64, 32], [31, 64]]"), HasSubstr("do not multiply"));
   EXPECT_THAT(said("aten::mm, op_id = 5, sizes = [[64, 32], [32"), HasSubstr("without shapes"));
-  EXPECT_THAT(said("aten::bmm, op_id = 5, sizes = [[4, 64, 32], [4, 32, 64]]"), HasSubstr("another operator"));
+  EXPECT_THAT(said("aten::bmm, op_id = 5, sizes = [[4, 64, 32], [4, 32, 64]]"), HasSubstr("of another operator"));
   EXPECT_EQ(said("aten::mm, op_id = 5, sizes = [[64, 32], [32, 64]]"), "matmul");
 }
 

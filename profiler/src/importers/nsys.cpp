@@ -84,10 +84,12 @@ double unit_ns(std::string_view heading, std::string_view column) {
 }
 
 /// The collective's name in a kernel's name: "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(...)" since NCCL 2.19,
-/// "ncclKernel_AllReduce_RING_LL_Sum_float(...)" before. A range's name and a slash may precede it.
+/// "ncclKernel_AllReduce_RING_LL_Sum_float(...)" before; of its symmetric kernels
+/// "ncclSymkDevKernel_AllReduce_RSxLDMC_AGxSTMC_sum_bf16(...)" since 2.28, "ncclSymDevKernel_..." before. A range's
+/// name and a slash may precede it.
 std::optional<std::string_view> nccl_function(std::string_view name) {
   if (const std::size_t range = name.find("/nccl"); range != std::string_view::npos) name.remove_prefix(range + 1);
-  for (const std::string_view begin : {"ncclDevKernel_", "ncclKernel_"})
+  for (const std::string_view begin : {"ncclDevKernel_", "ncclKernel_", "ncclSymkDevKernel_", "ncclSymDevKernel_"})
     if (name.starts_with(begin)) {
       name.remove_prefix(begin.size());
       return name.substr(0, name.find_first_of("_("));
@@ -159,7 +161,7 @@ class KernelTrace {
     const auto function = nccl_function(name);
     const auto ranged = function ? std::nullopt : std::optional(read_range(name));
     const auto first = ranged ? find_first_operand(ranged->name) : std::nullopt;
-    if (!function && !first) return skip_other(line.number, name);
+    if (!function && !first) return read_other(line.number, name);
     const auto kernel = read_kernel(line.number);
     if (!kernel) return;
     if (function) return read_collective(*kernel, *function);
@@ -215,13 +217,22 @@ class KernelTrace {
     sink_.bad(line.number, begun ? "the times' unit is none of ns, us, ms, s" : begun.error().message);
   }
 
-  void skip_other(std::int64_t line, std::string_view name) {
-    const std::string word = plain(name);
-    const bool is_matmul = word.find("gemm") != std::string::npos || word.starts_with("nvjet");
-    sink_.skip(line, is_matmul
+  /// Skips a kernel of no operator that is taken. A matmul's slows what runs beside it all the same.
+  void read_other(std::int64_t line, std::string_view name) {
+    const std::size_t range = name.rfind('/');
+    if (!is_matmul_kernel(range == std::string_view::npos ? name : name.substr(range + 1)))
+      return sink_.skip(line, "a kernel of another operator");
+    const auto kernel = read_kernel(line);
+    if (!kernel) return;
+    Lane& lane = lanes_[device()];
+    release_collectives(lane, kernel->start);
+    for (HeldCollective& held : lane.held) held.is_alone = false;
+    if (lane.matmul && kernel->start < lane.matmul->end) lane.matmul->is_alone = false;
+    lane.matmul_end = std::max(lane.matmul_end, kernel->end);
+    sink_.skip(line, range == std::string_view::npos
                          ? "a matmul's kernel, whose name tells its tile and not m, n and k; with PyTorch's ranges "
                            "(cuda_gpu_trace:nvtx-name) it does"
-                         : "a kernel of another operator");
+                         : "a matmul's kernel of another operator");
   }
 
   /// The kernel of the current row. Nothing, and the row is bad, without a start and a duration above 0.
@@ -305,6 +316,8 @@ class KernelTrace {
       sink_.ask("the matmuls' type (--dtype), which neither kernels nor ranges tell");
       return sink_.skip(kernel.line, "matmul without its type");
     }
+    if (!multiplies(ranged.name, *answers_.dtype))
+      return sink_.skip(kernel.line, "matmul of another type than --dtype says");
     const Timing timing{.component = planner::Component::Matmul,
                         .m = a[0],
                         .n = b[1],

@@ -1,6 +1,9 @@
 #include "pytorch_matmul.hpp"
 
 #include <algorithm>
+#include <string>
+
+#include "fields.hpp"
 
 namespace mc2::profiler {
 
@@ -8,6 +11,18 @@ std::optional<std::size_t> find_first_operand(std::string_view operator_name) {
   if (operator_name == "aten::mm" || operator_name == "aten::_int_mm" || operator_name == "aten::_scaled_mm") return 0;
   if (operator_name == "aten::addmm") return 1;
   return std::nullopt;
+}
+
+bool multiplies(std::string_view operator_name, planner::DType dtype) {
+  using planner::DType;
+  if (operator_name == "aten::_int_mm") return dtype == DType::I8;
+  if (operator_name == "aten::_scaled_mm") return dtype == DType::F8E4m3;
+  return dtype != DType::I8 && dtype != DType::F8E4m3;
+}
+
+bool is_matmul_kernel(std::string_view kernel_name) {
+  const std::string word = plain(kernel_name);
+  return word.find("gemm") != std::string::npos || word.starts_with("nvjet");
 }
 
 std::optional<OperandsFault> find_operands_fault(std::span<const std::int64_t> a, std::span<const std::int64_t> b) {

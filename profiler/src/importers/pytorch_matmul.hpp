@@ -6,10 +6,18 @@
 #include <span>
 #include <string_view>
 
+#include "mc2/planner/op_spec.hpp"
+
 namespace mc2::profiler {
 
 /// Index of A among the operands of a PyTorch operator; nothing for an operator that does not multiply two matrices.
 [[nodiscard]] std::optional<std::size_t> find_first_operand(std::string_view operator_name);
+
+/// Whether the operator multiplies a type of its own: _int_mm int8, _scaled_mm fp8. Others multiply neither.
+[[nodiscard]] bool multiplies(std::string_view operator_name, planner::DType dtype);
+
+/// Whether a kernel's name is that of a matmul of cuBLAS or CUTLASS, whichever operator launched it.
+[[nodiscard]] bool is_matmul_kernel(std::string_view kernel_name);
 
 struct OperandsFault {
   std::string_view why;

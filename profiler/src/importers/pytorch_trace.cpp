@@ -221,8 +221,7 @@ class Handler final : public JsonHandler {
     const bool is_matmul = event_.external && matmuls_.contains(*event_.external);
     const bool has_number_of_launch = event_.external && event_.external == event_.correlation;
     names_operators_ = names_operators_ || (event_.external && !has_number_of_launch);
-    if (!is_nccl && !is_matmul)
-      return sink_.skip(pieces_.line(), has_number_of_launch ? kOldKernel : "kernel of another operator");
+    if (!is_nccl && !is_matmul) return skip_other(has_number_of_launch ? kOldKernel : "kernel of another operator");
     const auto end = event_.times.end();
     if (!end) return sink_.bad(pieces_.line(), "a kernel without a start and a time above 0");
     interval_ = {*event_.times.start, *end};
@@ -231,6 +230,17 @@ class Handler final : public JsonHandler {
     if (!event_.collective.empty()) return sink_.skip(pieces_.line(), "kernel beside a collective");
     if (kernels_.size() == kMaxKept) return leave_behind("behind the first 262144 kernels of matmuls");
     kernels_.push_back({interval_, *event_.external, event_.device, pieces_.line(), has_number_of_launch});
+  }
+
+  /// Skips a kernel of no operator that is taken. A matmul's slows what runs beside it all the same.
+  void skip_other(std::string_view why) {
+    const auto end = event_.times.end();
+    if (!end || !is_matmul_kernel(event_.name)) return sink_.skip(pieces_.line(), why);
+    interval_ = {*event_.times.start, *end};
+    if (other_count_ == kMaxKept) return leave_behind("behind the first 262144 kernels of matmuls");
+    ++other_count_;
+    while_matmul_.add(event_.device, interval_);
+    sink_.skip(pieces_.line(), why);
   }
 
   void take_operator() {
@@ -385,6 +395,7 @@ class Handler final : public JsonHandler {
   std::unordered_map<std::int64_t, Matmul> matmuls_; ///< by "External id"
   std::vector<Kernel> kernels_;
   std::vector<CollectiveKernel> collectives_;
+  std::size_t other_count_ = 0; ///< kernels of matmuls that are not taken
   Intervals while_collective_, while_matmul_;
 };
 
