@@ -172,11 +172,6 @@ std::vector<std::int64_t> legal_m(const OpSpec& op, std::int64_t first_m, std::i
   return all;
 }
 
-/// How many m from first to last the operator can have.
-std::int64_t legal_count(const OpSpec& op, std::int64_t first_m, std::int64_t last_m) {
-  return last_m / m_step(op) - (first_m - 1) / m_step(op);
-}
-
 /// The first m that is cut by rows.
 std::int64_t first_row_cut_m(const OpSpec& op) { return traits_of(op.kind).max_column_cut_m + 1; }
 
@@ -291,6 +286,10 @@ Result<void> PlanRanges::validate() const {
     return Error{ErrorCode::InvalidSpec, "planned_count",
                  "is " + std::to_string(planned_count) + "; the ranges have " + std::to_string(ranges_count) + " m"};
   return {};
+}
+
+std::int64_t legal_count(const OpSpec& op, std::int64_t first_m, std::int64_t last_m) {
+  return last_m / m_step(op) - (first_m - 1) / m_step(op);
 }
 
 Result<void> check_range(const OpSpec& op, std::int64_t first_m, std::int64_t last_m, const PlanOptions& options) {

@@ -169,10 +169,10 @@ Result<void> PlanOptions::validate() const {
   if (!(objective_quantile >= kMinObjectiveQuantile && objective_quantile <= kMaxObjectiveQuantile))
     return Error{ErrorCode::InvalidSpec, "objective_quantile",
                  "is " + number_text(objective_quantile) + "; legal: 0.5 to 0.999"};
-  if (strategy == "free" && objective_quantile != kMinObjectiveQuantile)
-    return Error{
-        ErrorCode::InvalidSpec, "objective_quantile",
-        "is " + number_text(objective_quantile) + "; strategy free minimises the expected makespan, 0.5, only"};
+  if (strategy != "search" && objective_quantile != kMinObjectiveQuantile)
+    return Error{ErrorCode::InvalidSpec, "objective_quantile",
+                 "is " + number_text(objective_quantile) + ", which strategy " + strategy +
+                     " does not know; leave it at 0.5, or use strategy search"};
   return {};
 }
 

@@ -114,6 +114,25 @@ TEST(Formula, RefusesShorterBlocksThanAreAllowed) {
             "cuts a block of 512 rows, and min_block_rows is 513; allow shorter ones, or use strategy search");
 }
 
+TEST(Formula, RefusesWhatTheRecipeDoesNotKnow) {
+  const CostModel model = testing::worked_example_model();
+  PlanOptions options = formula_options();
+  options.alignment = 896; // the length of the published example's long blocks
+  EXPECT_TRUE(make_plan(model.op, model, options));
+  options.alignment = 256;
+  const Error refused = make_plan(model.op, model, options).error();
+  EXPECT_EQ(refused.code, ErrorCode::Infeasible);
+  EXPECT_EQ(
+      refused.message,
+      "cuts long blocks of 896 rows, and alignment is 256; ask for one that divides them, or use strategy search");
+  for (const char* strategy : {"formula", "wave_groups", "free"}) {
+    PlanOptions careful;
+    careful.strategy = strategy;
+    careful.objective_quantile = 0.95;
+    EXPECT_EQ(make_plan(model.op, model, careful).error().field, "objective_quantile") << strategy;
+  }
+}
+
 TEST(Formula, RefusesAContentionBelowOne) {
   PlanOptions options = formula_options();
   options.formula_contention = 0.5;

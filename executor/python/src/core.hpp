@@ -77,6 +77,6 @@ inline constexpr int kPageWidth = 100; ///< default width of pages of text, in c
 [[nodiscard]] int checked_page_width(int width);
 
 /// `base` with the options that the keywords name. Throws Failure for an unknown keyword, listing the legal ones.
-[[nodiscard]] planner::PlanOptions to_options(const py::kwargs& words, planner::PlanOptions base = {});
+[[nodiscard]] planner::PlanOptions to_options(const py::kwargs& words, planner::PlanOptions base);
 
 } // namespace mc2::python

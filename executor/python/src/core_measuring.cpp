@@ -228,7 +228,8 @@ void bind_refine(py::module_& module) {
       "refine",
       [](const planner::OpSpec& op, const planner::CostModel& model, const std::vector<profiler::MeasuredCut>& measured,
          int next_count, const py::kwargs& options) {
-        profiler::RefineSettings settings{to_options(options), next_count};
+        profiler::RefineSettings settings{to_options(options, planner::default_options_on(model.fingerprint)),
+                                          next_count};
         const py::gil_scoped_release release;
         return unwrap(profiler::refine(op, model, measured, settings));
       },

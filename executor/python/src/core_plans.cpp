@@ -313,7 +313,7 @@ void bind_published_models(py::module_& module) {
 }
 
 Plan plan(const planner::OpSpec& op, const planner::CostModel& model, const py::kwargs& words) {
-  const PlanOptions options = to_options(words);
+  const PlanOptions options = to_options(words, planner::default_options_on(model.fingerprint));
   const py::gil_scoped_release released;
   return unwrap(planner::make_plan(op, model, options));
 }
@@ -368,6 +368,7 @@ PlanOptions to_options(const py::kwargs& words, PlanOptions options) {
       throw Failure({ErrorCode::InvalidSpec, name, py::repr(value).cast<std::string>() + " is of the wrong type"});
     }
   }
+  if (words.contains("alignment") && !words.contains("min_block_rows")) options.min_block_rows = options.alignment;
   unwrap(options.validate());
   return options;
 }

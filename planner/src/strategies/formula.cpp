@@ -60,7 +60,11 @@ Result<std::int64_t> balanced_rows(const Problem& problem, const VariantCost& co
 }
 
 /// The recipe itself has no such limits, but a plan must keep them.
-Result<void> check_limits(const PlanOptions& options, std::int64_t block_count, std::int64_t shortest_rows) {
+Result<void> check_limits(const PlanOptions& options, std::int64_t block_count, std::int64_t shortest_rows,
+                          std::int64_t long_rows) {
+  if (long_rows % options.alignment != 0)
+    return infeasible("cuts long blocks of " + std::to_string(long_rows) + " rows, and alignment is " +
+                      std::to_string(options.alignment) + "; ask for one that divides them, or use strategy search");
   if (block_count > options.max_block_count)
     return infeasible("cuts into " + std::to_string(block_count) + " blocks, and max_block_count is " +
                       std::to_string(options.max_block_count) + "; allow more, or use strategy search");
@@ -84,7 +88,7 @@ Result<Cut> divide(const Problem& problem, Bound bound, std::int64_t short_rows,
   const std::int64_t final_short = problem.rows - final_long * count;
   recipe.add("m1 final", static_cast<double>(final_long), "rows", "(m - m0) / count, aligned down to 128");
   recipe.add("m0 final", static_cast<double>(final_short), "rows", "m - m1 * count");
-  MC2_TRY(check_limits(problem.options, count + 1, std::min(final_long, final_short)));
+  MC2_TRY(check_limits(problem.options, count + 1, std::min(final_long, final_short), final_long));
   Cut cut{std::vector<std::int64_t>(static_cast<std::size_t>(count), final_long)};
   cut.block_rows.insert(bound == Bound::Communication ? cut.block_rows.begin() : cut.block_rows.end(), final_short);
   return cut;

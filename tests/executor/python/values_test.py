@@ -43,6 +43,14 @@ class ValuesTest(Refusals):
         self.assertEqual(mc2.topology_model("dgx_h100", OP), mc2.topology_model(topology, OP))
         self.refused("malformed", "line 1, column 2", mc2.topology_model, "{", OP)
 
+    def test_planning_takes_the_defaults_of_the_models_machine(self):
+        model = mc2.CostModel.from_json(EXAMPLE)
+        usual = mc2.default_options(model.fingerprint)
+        self.assertEqual(mc2.plan(OP, model), mc2.plan(OP, model, **usual))
+        self.assertEqual(
+            mc2.plan(OP, model, alignment=32), mc2.plan(OP, model, **{**usual, "alignment": 32, "min_block_rows": 32})
+        )
+
     def test_planning_loads_no_executor(self):
         program = "import mc2; mc2.OpSpec('matmul_all_reduce', m=64, n=64, k=64); print(open('/proc/self/maps').read())"
         maps = subprocess.run(

@@ -101,6 +101,9 @@ inline constexpr std::int64_t kMaxRangeAxis = 65'536;
 /// How much longer a range's cut may take than the plan of the m alone, by the same model, relative.
 inline constexpr double kRangeTolerance = 0.01;
 
+/// How many m from first to last the operator can have: the multiples of m_step().
+[[nodiscard]] std::int64_t legal_count(const OpSpec& op, std::int64_t first_m, std::int64_t last_m);
+
 /// Checks everything but the model of a question for ranges. The m of `op` does not matter.
 /// Errors: as OpSpec::validate and PlanOptions::validate; InvalidSpec for a first m below 1 or above the last, a last m
 /// above kMaxRangeAxis * m_step(), no legal m between them, counts, or another strategy than search.
