@@ -217,6 +217,33 @@ TEST_F(PlanFinders, DisabledEveryAnswerIsUncut) {
   EXPECT_EQ(found.value()->source, "uncut, mc2 is disabled");
 }
 
+TEST_F(PlanFinders, DisabledRangesAreADocumentLikeOthers) {
+  PlanQuestion question{.op = client::examples::question().op,
+                        .machine = executor::find_backend("host").value()->fingerprint({})};
+  question.op.kind = planner::OpKind::MatmulReduceScatter;
+  question.op.world_size = 2;
+  question.op.m = 1001; // no m that the ranks can share: the ranges end with the one before
+  auto options = with_store();
+  options.is_disabled = true;
+  const auto ranges = PlanFinder::open(options).value().find_ranges(question, 1);
+  ASSERT_TRUE(ranges.ok()) << ranges.error().text();
+  EXPECT_EQ(ranges.value().op.m, 1000);
+  EXPECT_EQ(ranges.value().planned_count, 500);
+  const auto read = store::decode_plan_ranges(store::encode(ranges.value()));
+  EXPECT_TRUE(read.ok()) << read.error().text();
+}
+
+TEST_F(PlanFinders, RememberApartWhetherStalenessWasAsked) {
+  PlanQuestion question = client::examples::question();
+  keep(client::examples::plan(question));
+  const auto finder = PlanFinder::open(with_store()).value();
+  const auto plain = finder.find(question);
+  question.asks_staleness = true;
+  const auto asked = finder.find(question);
+  ASSERT_TRUE(plain.ok() && asked.ok());
+  EXPECT_NE(plain.value(), asked.value());
+}
+
 TEST_F(PlanFinders, AreRefusedInAChildProcess) {
   const auto finder = PlanFinder::open(with_store());
   ASSERT_TRUE(finder.ok());

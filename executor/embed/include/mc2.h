@@ -612,7 +612,7 @@ typedef struct mc2_measured_cut {
   size_t size;
   uint32_t version;
   uint32_t run_count;     /* 0: 1 */
-  const char* variant;    /* one of the model's variants; NULL: the model's only variant */
+  const char* variant;    /* one of the model's variants; NULL: the model's only variant. The store does not keep it */
   const int64_t* lengths; /* block lengths in execution order */
   size_t length_count;
   double fused_us;                /* the cut operator; must be given */

@@ -46,11 +46,14 @@ PlanSource uncut_source() {
 /// One range with the uncut plan, for a program that runs with MC2_DISABLE=1.
 Result<planner::PlanRanges> uncut_ranges(const PlanQuestion& question, std::int64_t first_m) {
   MC2_TRY(planner::check_range(question.op, first_m, question.op.m, planner::PlanOptions()));
-  MC2_ASSIGN(const auto plan, uncut_plan(question.op, question.machine));
+  planner::OpSpec op = question.op;
+  op.m -= op.m % planner::m_step(op);
+  MC2_ASSIGN(const auto plan, uncut_plan(op, question.machine));
   planner::PlanRange all = planner::range_of(plan);
   all.first_m = first_m;
-  planner::PlanRanges ranges{question.op, question.machine, first_m};
+  planner::PlanRanges ranges{op, question.machine, first_m};
   ranges.ranges.push_back(std::move(all));
+  ranges.planned_count = planner::legal_count(op, first_m, op.m);
   return ranges;
 }
 
