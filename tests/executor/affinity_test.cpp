@@ -10,6 +10,26 @@ using planner::Lane;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+std::vector<int> share(const std::vector<std::vector<int>>& cores, std::size_t own) {
+  const CoreShare found = share_of_cores(cores, own);
+  return {found.process_count, found.place, found.overlaps ? 1 : 0};
+}
+
+TEST(CoreShare, CountsTheProcessesThatMayUseTheSameCores) {
+  const std::vector<int> first{0, 1, 2, 3}, second{4, 5, 6, 7};
+  const std::vector<std::vector<int>> by_socket{first, second, first, second};
+  EXPECT_EQ(share(by_socket, 0), (std::vector<int>{2, 0, 0}));
+  EXPECT_EQ(share(by_socket, 2), (std::vector<int>{2, 1, 0}));
+  EXPECT_EQ(share(by_socket, 3), (std::vector<int>{2, 1, 0}));
+  EXPECT_EQ(share({{0}, {1}, {2}}, 1), (std::vector<int>{1, 0, 0}));
+  EXPECT_EQ(share({first, first, first}, 2), (std::vector<int>{3, 2, 0}));
+}
+
+TEST(CoreShare, TellsCoresThatOverlap) {
+  EXPECT_EQ(share({{0, 1}, {1, 2}, {3}}, 0), (std::vector<int>{1, 0, 1}));
+  EXPECT_EQ(share({{0, 1}, {1, 2}, {3}}, 2), (std::vector<int>{1, 0, 0}));
+}
+
 TEST(CoreLayout, SeparatesTheLanesWithTwoCoresPerRankOrMore) {
   const CoreLayout layout({0, 1, 2, 3, 8, 9, 10}, 2, true);
   EXPECT_EQ(layout.pinning(), Pinning::Separate);

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -61,6 +62,21 @@ int memory_node() {
     }
   }
   return nodes.size() == 1 ? *nodes.begin() : -1;
+}
+
+CoreShare share_of_cores(std::span<const std::vector<int>> cores, std::size_t own) {
+  CoreShare share{.process_count = 0};
+  for (std::size_t other = 0; other < cores.size(); ++other) {
+    if (cores[other] == cores[own]) {
+      ++share.process_count;
+      if (other < own) ++share.place;
+      continue;
+    }
+    std::vector<int> both;
+    std::ranges::set_intersection(cores[other], cores[own], std::back_inserter(both));
+    share.overlaps = share.overlaps || !both.empty();
+  }
+  return share;
 }
 
 CoreLayout::CoreLayout(std::vector<int> cores, int world_size, bool pin_threads) : cores_(std::move(cores)) {

@@ -23,6 +23,16 @@ enum class Pinning : std::uint8_t {
 /// The NUMA node of the cores that this process may use; -1 if they are in several nodes, or Linux does not tell.
 [[nodiscard]] int memory_node();
 
+/// How a process shares its cores with others of its node.
+struct CoreShare {
+  int process_count = 1; ///< processes that may use the same cores, itself included
+  int place = 0;         ///< its number among them
+  bool overlaps = false; ///< whether another process may use some of its cores, but not the same ones
+};
+
+/// How process number `own` shares its cores. @param cores  by process: the cores that it may use, ascending
+[[nodiscard]] CoreShare share_of_cores(std::span<const std::vector<int>> cores, std::size_t own);
+
 /// Which cores each lane gets. A value, made once per communicator.
 class CoreLayout {
  public:

@@ -119,14 +119,31 @@ World::~World() {
 
 void World::find_cores(MPI_Comm node) {
   cores_ = lanes::allowed_cores();
-  MPI_Comm_rank(node, &node_rank_);
-  MPI_Comm_size(node, &node_size_);
-  // Compares only the smallest core of each process. If these differ, the launcher has bound the processes. Lists with
-  // the same smallest core are equal or overlap, so the processes share cores.
-  int range[2] = {cores_.front(), -cores_.front()};
-  check(MPI_Allreduce(MPI_IN_PLACE, range, 2, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
-  shares_cores_ = range[0] == -range[1];
-  check(MPI_Allreduce(&node_size_, &most_on_a_node_, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
+  int own = 0, node_size = 1;
+  MPI_Comm_rank(node, &own);
+  MPI_Comm_size(node, &node_size);
+  const lanes::CoreShare share =
+      lanes::share_of_cores(cores_of_processes(node, node_size), static_cast<std::size_t>(own));
+  core_place_ = share.place;
+  // All ranks get as many threads, and pin them or not, as the rank with the fewest cores. Their matmuls take as long
+  // then, and a plan has one machine.
+  int most[3] = {node_size, share.process_count, share.overlaps ? 1 : 0};
+  check(MPI_Allreduce(MPI_IN_PLACE, most, 3, MPI_INT, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
+  most_on_a_node_ = most[0];
+  most_on_cores_ = most[1];
+  are_cores_apart_ = most[2] == 0;
+}
+
+std::vector<std::vector<int>> World::cores_of_processes(MPI_Comm node, int node_size) const {
+  int width = cores_.back() + 1;
+  check(MPI_Allreduce(MPI_IN_PLACE, &width, 1, MPI_INT, MPI_MAX, node), "MPI_Allreduce");
+  std::vector<char> mine(static_cast<std::size_t>(width)), all(mine.size() * static_cast<std::size_t>(node_size));
+  for (const int core : cores_) mine[static_cast<std::size_t>(core)] = 1;
+  check(MPI_Allgather(mine.data(), width, MPI_CHAR, all.data(), width, MPI_CHAR, node), "MPI_Allgather");
+  std::vector<std::vector<int>> cores(static_cast<std::size_t>(node_size));
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i] != 0) cores[i / mine.size()].push_back(static_cast<int>(i % mine.size()));
+  return cores;
 }
 
 std::vector<int> World::first_ranks_of_nodes(MPI_Comm node) const {
@@ -187,7 +204,7 @@ bool World::all_neighbours_are(const std::vector<bool>& mapped) const {
 }
 
 lanes::CoreLayout World::core_layout(bool pin_threads) const {
-  return {cores_, shares_cores_ ? node_size_ : 1, pin_threads};
+  return {cores_, most_on_cores_, pin_threads && are_cores_apart_};
 }
 
 planner::Fingerprint mpi_fingerprint(const CommunicatorOptions& options) {

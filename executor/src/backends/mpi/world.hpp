@@ -46,11 +46,12 @@ class World {
   [[nodiscard]] int most_on_a_node() const noexcept { return most_on_a_node_; }
   /// Name and version of the library, e.g. "Open MPI v4.1.4".
   [[nodiscard]] const std::string& library() const noexcept { return library_; }
-  /// The cores of this process's lanes: its own cores if the launcher bound it to some, else its share of the node's
-  /// cores.
+  /// The cores of this process's lanes: its share of the cores that the launcher lets it use, which are all of the node
+  /// unless the launcher has bound it. Processes that may use the same cores share them equally. No thread is pinned if
+  /// some processes may use a part of each other's cores only.
   [[nodiscard]] lanes::CoreLayout core_layout(bool pin_threads) const;
   /// The index of this process among the ranks of core_layout().
-  [[nodiscard]] int layout_rank() const noexcept { return shares_cores_ ? node_rank_ : 0; }
+  [[nodiscard]] int layout_rank() const noexcept { return core_place_; }
   [[nodiscard]] std::size_t core_count() const noexcept { return cores_.size(); }
 
   /// Whether rank 0 directs the other processes (leader.hpp) instead of every process calling the same functions.
@@ -60,6 +61,8 @@ class World {
   World();
   ~World();
   void find_cores(MPI_Comm node);
+  /// By process of the node: the cores that it may use.
+  [[nodiscard]] std::vector<std::vector<int>> cores_of_processes(MPI_Comm node, int node_size) const;
   void place(MPI_Comm node);
   [[nodiscard]] std::vector<int> first_ranks_of_nodes(MPI_Comm node) const;
   /// By rank: whether this process can map that rank's memory. Each process writes a page of its own, opens the pages
@@ -73,8 +76,11 @@ class World {
 
   bool is_owner_ = false; ///< started MPI, because it was not running before
   int rank_ = 0, size_ = 1;
-  int node_rank_ = 0, node_size_ = 1, most_on_a_node_ = 1;
-  bool shares_cores_ = true, shares_node_memory_ = false, pretends_nodes_ = false;
+  int most_on_a_node_ = 1;
+  int core_place_ = 0;          ///< this process's number among those that may use the same cores
+  int most_on_cores_ = 1;       ///< most processes, of any node, that may use the same cores
+  bool are_cores_apart_ = true; ///< no two processes may use a part of each other's cores only
+  bool shares_node_memory_ = false, pretends_nodes_ = false;
   std::optional<Placement> placement_;
   std::optional<Links> links_;
   Result<void> pretence_;
