@@ -32,11 +32,16 @@ Result<void> set_size(const char* field, const std::optional<std::int64_t>& give
   return {};
 }
 
+/// Why nothing is found at the path; no error where something is.
+std::error_code look_up_failure(const std::filesystem::path& path) {
+  std::error_code failure;
+  (void)std::filesystem::status(path, failure);
+  return failure;
+}
+
 /// Whether nothing exists at the path. False for a path that leads through a file: that is another error.
 bool is_missing(const std::filesystem::path& path) {
-  std::error_code failure;
-  const auto status = std::filesystem::status(path, failure);
-  return !std::filesystem::exists(status) && failure == std::errc::no_such_file_or_directory;
+  return look_up_failure(path) == std::errc::no_such_file_or_directory;
 }
 
 } // namespace
@@ -451,8 +456,7 @@ Result<std::string> read_file(const std::filesystem::path& path) {
 }
 
 bool file_exists(const std::filesystem::path& path) {
-  std::error_code failure;
-  (void)std::filesystem::status(path, failure);
+  const std::error_code failure = look_up_failure(path);
   return failure != std::errc::no_such_file_or_directory && failure != std::errc::filename_too_long;
 }
 

@@ -379,7 +379,8 @@ void bind_plans(py::module_& module) {
   bind_validation(module);
   bind_plan(module);
   module.def("plan", &plan, "op"_a, "model"_a,
-             "Decides how to cut `op` on the machine that `model` describes. Keywords: the options of the planner.");
+             "Decides how to cut `op` on the machine that `model` describes. Keywords: the options of the planner;\n"
+             "those that are not given are default_options(model.fingerprint).");
   bind_published_models(module);
   module.def(
       "unpredicted",

@@ -13,7 +13,8 @@ namespace mc2::profiler {
 /// Index of A among the operands of a PyTorch operator; nothing for an operator that does not multiply two matrices.
 [[nodiscard]] std::optional<std::size_t> find_first_operand(std::string_view operator_name);
 
-/// Whether the operator multiplies a type of its own: _int_mm int8, _scaled_mm fp8. Others multiply neither.
+/// Whether the operator multiplies matrices of this type: _int_mm those of int8 only, _scaled_mm of fp8, others of the
+/// rest.
 [[nodiscard]] bool multiplies(std::string_view operator_name, planner::DType dtype);
 
 /// Whether a kernel's name is that of a matmul of cuBLAS or CUTLASS, whichever operator launched it.
