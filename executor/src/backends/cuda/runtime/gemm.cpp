@@ -177,6 +177,9 @@ void Gemm::choose_algorithm(int tile, const AlgorithmChoice& choose) {
   const std::byte* const added_to = operands_.residual == nullptr ? operands_.c : operands_.residual;
   set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(added_to));
   set(preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(operands_.c));
+  // The other schemes add parts of k in the type of the result and so round it several times.
+  set(preference.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   constexpr int kMostCandidates = 16;
   std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> candidates{};
   int found = 0;
