@@ -273,8 +273,10 @@ const RunRecord& CudaPrepared::run(RunMode asked, RunDetail detail) {
   const bool launches_stages = detail == RunDetail::Stages && (mode == RunMode::Fused || mode == RunMode::Serial);
   const bool launches_graph = !launches_stages && CudaCommunicator::may_launch_graphs();
   if (has_stale_graphs_) forget_graphs();
+  // Also where no graph is launched: cuBLASLt loads a kernel when it is first launched or captured. Loading waits for
+  // the device's kernels, and these may wait for what is launched next.
   const bool is_captured = static_cast<bool>(plan_.ranks.front().graphs[index_of(mode)]);
-  if (launches_graph && !is_captured) communicator_.run_while_connecting([&](int rank) { capture(rank, mode); });
+  if (!is_captured) communicator_.run_while_connecting([&](int rank) { capture(rank, mode); });
   communicator_.run([&](int rank) {
     const RankState& state = plan_.state_of(rank);
     const cudaStream_t stream = plan_.device(rank).compute.get();
