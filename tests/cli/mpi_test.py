@@ -180,6 +180,15 @@ class MpiTest(JobTest):
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(f'MC2_PRETENDED_NODES: "{nodes}" is not a number for each of 2 ranks', done.stderr)
 
+    def test_ranks_that_pretend_different_nodes_are_refused(self):
+        self.make_empty_store()
+        run = [MC2, "run", *SHAPE, "--blocks", "64,192", "--store", str(self.store)]
+        launch = self.launch(2)
+        launch[launch.index("-np") + 1] = "1"
+        done = self.run_job([*launch, *run, ":", "-np", "1", "-x", "MC2_PRETENDED_NODES=0,1", *run])
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("MC2_PRETENDED_NODES: rank 1 has another value than rank 0", done.stderr)
+
     def test_few_rows_are_cut_into_columns_and_epilogues_added(self):
         self.make_empty_store()
         shape = [

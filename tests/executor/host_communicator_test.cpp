@@ -176,6 +176,11 @@ TEST(HostCommunicator, OpensAndClosesWithoutARun) {
   }
 }
 
+TEST(HostCommunicator, AllocatesNoBytes) {
+  const auto opened = open_host({}, {}).value();
+  EXPECT_TRUE(opened->allocate(0, 0)->bytes().empty());
+}
+
 TEST(HostCommunicator, HookSeesEveryStageOfEveryLane) {
   std::atomic<int> calls{0};
   Rig rig(kWays[0], [&](int, Lane, std::size_t) { ++calls; });

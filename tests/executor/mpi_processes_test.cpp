@@ -1,9 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "backends/mpi/agreement.hpp"
 #include "backends/mpi/mpi_backend.hpp"
@@ -120,6 +122,18 @@ class MpiProcesses : public ::testing::Test {
   int rank_ = 0;
   std::unique_ptr<Communicator> communicator_;
 };
+
+// Ends the job, so it runs alone: executor/mpi_opening in CMakeLists.txt looks for the message.
+TEST(MpiOpening, DISABLED_ARankThatNeverOpensEndsTheJobAtTheDeadline) {
+  int level = 0, rank = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  CommunicatorOptions options;
+  options.world_size = 2;
+  options.deadline = std::chrono::seconds{1};
+  if (rank == 0) (void)mpi_backend().open(options);
+  std::this_thread::sleep_for(std::chrono::seconds{60});
+}
 
 TEST_F(MpiProcesses, RanksOfOneHostAreOfOneNodeWhateverMpiSays) {
   EXPECT_EQ(communicator_->fingerprint().fields.at("nodes"), "1");

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -19,7 +20,8 @@ std::size_t round_up(std::size_t value, std::size_t step) { return (value + step
 } // namespace
 
 SymmetricHeap::SymmetricHeap(int world_size, std::size_t bytes_per_rank) : bytes_per_rank_(bytes_per_rank) {
-  stride_bytes_ = round_up(bytes_per_rank, bytes_per_rank < kHugePageBytes ? kSmallPageBytes : kHugePageBytes);
+  const std::size_t at_least_one = std::max<std::size_t>(bytes_per_rank, 1); // mmap refuses 0 bytes
+  stride_bytes_ = round_up(at_least_one, bytes_per_rank < kHugePageBytes ? kSmallPageBytes : kHugePageBytes);
   mapped_bytes_ = stride_bytes_ * static_cast<std::size_t>(world_size);
   void* base = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) {

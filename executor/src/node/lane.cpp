@@ -25,7 +25,6 @@ constexpr std::size_t kPageBytes = 4096;
 /// the ranks, where adding up in parts needs two.
 constexpr std::size_t kWholeBytes = std::size_t{64} << 10U;
 constexpr std::size_t kStreamedBytes = std::size_t{16} << 10U;
-constexpr std::size_t kPartAlignment = 64; // parts are multiples of a cache line, which has a whole number of elements
 
 /// Copies to memory that peers read. Larger copies go past the caches, so that lines which a peer's cache holds are not
 /// fetched first. The data are visible to the peers with the next signal.

@@ -39,6 +39,9 @@ struct Neighbours {
 /// starts.
 [[nodiscard]] std::size_t part_start(std::size_t count, int part, int part_count) noexcept;
 
+/// Parts of data begin at multiples of a cache line, which has a whole number of elements.
+inline constexpr std::size_t kPartAlignment = 64;
+
 /// One thread's share of the collectives of a rank. It exchanges data only with the lanes of the same index of other
 /// ranks. Data pass in steps of at most `kSlotBytes` per rank, alternately through two slots in the rank's memory; sums
 /// of a node pass through two further slots. A step may write its slot without waiting: a rank announces a step only
@@ -79,7 +82,9 @@ class Lane {
   [[nodiscard]] std::byte* node_sums(int rank) const noexcept; ///< the rank's slot for sums of its node
   /// The distance between the sums of a slot. A step's unrounded sums fit: those of short floats take twice the bytes
   /// of the data, but a rank makes at most half of its node's sums.
-  [[nodiscard]] std::size_t node_sum_stride() const noexcept { return kSlotBytes / neighbours_.counterparts.size(); }
+  [[nodiscard]] std::size_t node_sum_stride() const noexcept {
+    return kSlotBytes / neighbours_.counterparts.size() / kPartAlignment * kPartAlignment;
+  }
   [[nodiscard]] bool is_of_several_nodes() const noexcept { return neighbours_.counterparts.size() > 1; }
   [[nodiscard]] int peer(int step) const noexcept;
   void sum_whole(const Call& call, std::byte* data, std::size_t count);

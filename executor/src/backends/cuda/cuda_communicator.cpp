@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "after_deadline.hpp"
 #include "backends/cuda/cuda_checks.hpp"
 #include "backends/cuda/cuda_prepared.hpp"
 #include "backends/cuda/rank_matmuls.hpp"
@@ -23,21 +24,6 @@
 
 namespace mc2::executor::cuda {
 namespace {
-
-/// Calls `work` on a thread of its own when the deadline passes, unless *this is destroyed before.
-class AfterDeadline {
- public:
-  AfterDeadline(std::chrono::milliseconds deadline, std::function<void()> work)
-      : thread_([this, deadline, work = std::move(work)](const std::stop_token& stop) {
-          std::unique_lock lock(mutex_);
-          if (!changed_.wait_for(lock, stop, deadline, [] { return false; }) && !stop.stop_requested()) work();
-        }) {}
-
- private:
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::jthread thread_; ///< declared last: it uses the members above
-};
 
 ncclUniqueId new_nccl_id() {
   ncclUniqueId id;

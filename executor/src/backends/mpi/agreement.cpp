@@ -26,7 +26,10 @@ std::uint64_t digest_of(std::string_view text) noexcept {
 }
 
 Agreement::Agreement(std::chrono::milliseconds deadline)
-    : deadline_(deadline), digests_(static_cast<std::size_t>(World::get().size())) {}
+    : channel_(deadline),
+      roll_call_channel_(deadline),
+      deadline_(deadline),
+      digests_(static_cast<std::size_t>(World::get().size())) {}
 
 void Agreement::wait(std::span<MPI_Request> requests, const char* what) {
   const auto end = Clock::now() + deadline_;

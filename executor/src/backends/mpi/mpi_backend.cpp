@@ -18,8 +18,6 @@ namespace mc2::executor {
 namespace mpi {
 namespace {
 
-constexpr std::chrono::seconds kOpeningDeadline{60}; // used where the deadline in the options is not legal
-
 class MpiBackend final : public Backend {
  public:
   [[nodiscard]] std::string_view name() const noexcept override { return "mpi"; }
@@ -61,12 +59,14 @@ class MpiBackend final : public Backend {
   }
 
   [[nodiscard]] Result<std::unique_ptr<Communicator>> open(const CommunicatorOptions& options) const override {
+    const auto deadline = options.validate() ? options.deadline : kOpeningDeadline;
+    if (launched_process_count() > 1) World::get_within(deadline);
     const auto own = check_options(options);
     // A process on its own, or rank 0 while it directs the others, has no peer to tell of its error.
     const bool is_alone = launched_process_count() < 2 || World::get().is_led;
     if (is_alone && !own) return own.error();
     if (is_alone) return open_as_leader(options);
-    MC2_TRY(Agreement(own ? options.deadline : kOpeningDeadline).share_error(own));
+    MC2_TRY(Agreement(deadline).share_error(own));
     MC2_ASSIGN(auto opened, MpiCommunicator::open(options));
     return std::unique_ptr<Communicator>(std::move(opened));
   }
@@ -84,8 +84,8 @@ const Backend& mpi_backend() noexcept {
 Result<int> lead_processes(const std::string& request, const std::function<int()>& lead) {
   using namespace mpi;
   if (launched_process_count() < 2) return lead();
-  World& world = World::get();
-  MC2_TRY(Agreement(std::chrono::seconds{60}).agree(request));
+  World& world = World::get_within(kOpeningDeadline);
+  MC2_TRY(Agreement(kOpeningDeadline).agree(request));
   world.is_led = true;
   if (world.rank() != 0) {
     follow();

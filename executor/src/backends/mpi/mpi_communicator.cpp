@@ -36,6 +36,7 @@ MpiCommunicator::MpiCommunicator(const CommunicatorOptions& options)
     : options_(options),
       rank_(World::get().rank()),
       fingerprint_(mpi_fingerprint(options)),
+      channel_(options.deadline),
       agreement_(options.deadline),
       control_(1) {}
 
@@ -43,8 +44,8 @@ Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::open(const Communicato
   std::unique_ptr<MpiCommunicator> opened(new MpiCommunicator(options));
   const std::string machine = opened->fingerprint_.canonical_text();
   MC2_TRY(opened->agreement_.agree("open with " + options_text(options) + " on " + machine));
-  opened->rails_ = make_rails(World::get());
-  opened->ring_order_ = make_ring_order(World::get());
+  opened->rails_ = make_rails(World::get(), options.deadline);
+  opened->ring_order_ = make_ring_order(World::get(), options.deadline);
   const lanes::CoreLayout layout = World::get().core_layout(options.pin_threads);
   opened->threads_ = std::make_unique<lanes::LaneThreads>(opened->rank_, 1, layout, World::get().layout_rank());
   return opened;

@@ -10,7 +10,7 @@ namespace mc2::executor::mpi {
 
 MPI_Comm order_channel() {
   static_cast<void>(World::get()); // constructs the World first, so that it is destroyed after the channel
-  static const Channel channel;
+  static const Channel channel(kOpeningDeadline);
   return channel.get();
 }
 

@@ -6,13 +6,13 @@ int rail_count(const Placement& placement) noexcept { return placement.largest_n
 
 int place_on_rail(const Placement& placement, int node, int part) noexcept { return part % placement.size_of(node); }
 
-RingOrder make_ring_order(const World& world) {
+RingOrder make_ring_order(const World& world, std::chrono::milliseconds deadline) {
   std::vector<int> ranks = world.ring_of_ranks();
-  auto channel = std::make_unique<Channel>(ranks);
+  auto channel = std::make_unique<Channel>(ranks, deadline);
   return {std::move(ranks), std::move(channel)};
 }
 
-std::vector<Rail> make_rails(const World& world) {
+std::vector<Rail> make_rails(const World& world, std::chrono::milliseconds deadline) {
   const Placement& placement = world.placement();
   std::vector<Rail> own;
   if (!placement.is_hierarchy()) return own;
@@ -22,7 +22,7 @@ std::vector<Rail> make_rails(const World& world) {
     std::vector<int> ranks;
     for (const int other : world.links().ring())
       ranks.push_back(placement.ranks_of(other)[static_cast<std::size_t>(place_on_rail(placement, other, part))]);
-    own.push_back({part, std::make_unique<Channel>(ranks)});
+    own.push_back({part, std::make_unique<Channel>(ranks, deadline)});
   }
   return own;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -20,12 +21,12 @@ struct RingOrder {
   std::unique_ptr<Channel> channel; ///< over `ranks`, in this order
 };
 
-/// Order: collective. Throws SystemError.
-[[nodiscard]] RingOrder make_ring_order(const World& world);
+/// Order: collective. Ends the job if a rank does not come within the deadline. Throws SystemError.
+[[nodiscard]] RingOrder make_ring_order(const World& world, std::chrono::milliseconds deadline);
 
 /// The rails that this rank is on, by part. Empty unless there are several nodes and one of them has several ranks.
-/// Order: collective. Throws SystemError.
-[[nodiscard]] std::vector<Rail> make_rails(const World& world);
+/// Order and deadline: as make_ring_order. Throws SystemError.
+[[nodiscard]] std::vector<Rail> make_rails(const World& world, std::chrono::milliseconds deadline);
 
 /// How many rails there are.
 [[nodiscard]] int rail_count(const Placement& placement) noexcept;

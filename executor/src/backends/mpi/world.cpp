@@ -9,12 +9,14 @@
 #include <string_view>
 #include <utility>
 
+#include "after_deadline.hpp"
 #include "backends/mpi/check.hpp"
 #include "backends/mpi/link_probe.hpp"
 #include "lanes/gemm.hpp"
 #include "lanes/machine.hpp"
 #include "mc2/executor/failure_log.hpp"
 #include "node/shared_file.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -53,6 +55,15 @@ std::string transport_settings() {
   return settings.empty() ? "default" : settings;
 }
 
+/// For calls of MPI that wait for other processes and cannot be given up.
+AfterDeadline ends_job_after(std::chrono::milliseconds deadline) {
+  return {deadline, [deadline] {
+            abort_job("waited " + std::to_string(deadline.count()) +
+                      " ms for the other ranks to open the mpi backend; every rank must, and one has not, hangs, or "
+                      "cannot be reached");
+          }};
+}
+
 } // namespace
 
 int launched_process_count() {
@@ -70,6 +81,11 @@ int launched_process_count() {
 World& World::get() {
   static World world;
   return world;
+}
+
+World& World::get_within(std::chrono::milliseconds deadline) {
+  const AfterDeadline guard = ends_job_after(deadline);
+  return get();
 }
 
 World::World() {
@@ -97,7 +113,8 @@ World::World() {
   place(node);
   check(MPI_Comm_free(&node), "MPI_Comm_free");
   shares_node_memory_ = all_neighbours_are(mapped);
-  links_ = pretends_nodes_ ? Links(placement_->node_count()) : measured_links(*placement_, rank_, Channel().get());
+  links_ = pretends_nodes_ ? Links(placement_->node_count())
+                           : measured_links(*placement_, rank_, Channel(kOpeningDeadline).get());
 }
 
 std::vector<int> World::ring_of_ranks() const {
@@ -154,11 +171,29 @@ std::vector<int> World::first_ranks_of_nodes(MPI_Comm node) const {
   return firsts;
 }
 
+int World::first_rank_that_differs(const std::string& own) const {
+  int length = static_cast<int>(own.size());
+  check(MPI_Bcast(&length, 1, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Bcast");
+  std::string first(static_cast<std::size_t>(length), '\0');
+  if (rank_ == 0) first = own;
+  check(MPI_Bcast(first.data(), length, MPI_CHAR, 0, MPI_COMM_WORLD), "MPI_Bcast");
+  int differs = own == first ? size_ : rank_;
+  check(MPI_Allreduce(MPI_IN_PLACE, &differs, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
+  return differs;
+}
+
 void World::place(MPI_Comm node) {
   placement_ = Placement(first_ranks_of_nodes(node));
   const char* pretended = std::getenv("MC2_PRETENDED_NODES");
-  if (pretended == nullptr) return;
-  auto read = Placement::parse(pretended, size_);
+  const std::string own = pretended == nullptr ? "" : pretended;
+  if (const int other = first_rank_that_differs(own); other < size_) {
+    pretence_ =
+        Error{ErrorCode::InvalidSpec, "MC2_PRETENDED_NODES",
+              rank_text(other) + " has another value than rank 0; mpirun -x MC2_PRETENDED_NODES gives all ranks one"};
+    return;
+  }
+  if (own.empty()) return;
+  auto read = Placement::parse(own, size_);
   if (!read) {
     pretence_ = read.error();
     return;
@@ -230,7 +265,12 @@ planner::Fingerprint mpi_fingerprint(const CommunicatorOptions& options) {
 }
 
 void abort_job(const std::string& reason) noexcept {
-  int rank = -1;
+  int rank = -1, is_running = 0;
+  MPI_Initialized(&is_running);
+  if (is_running == 0) {
+    log_failure("aborted while MPI starts: " + reason);
+    std::_Exit(kSystemExitCode);
+  }
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   log_failure("aborted by rank " + std::to_string(rank) + ": " + reason);
   std::fflush(nullptr);
@@ -238,12 +278,14 @@ void abort_job(const std::string& reason) noexcept {
   std::_Exit(kSystemExitCode);
 }
 
-Channel::Channel() {
+Channel::Channel(std::chrono::milliseconds deadline) {
+  const AfterDeadline guard = ends_job_after(deadline);
   check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
   check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
-Channel::Channel(const std::vector<int>& ranks) {
+Channel::Channel(const std::vector<int>& ranks, std::chrono::milliseconds deadline) {
+  const AfterDeadline guard = ends_job_after(deadline);
   MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
   check(MPI_Comm_group(MPI_COMM_WORLD, &all), "MPI_Comm_group");
   check(MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some), "MPI_Group_incl");

@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,11 +18,16 @@ namespace mc2::executor::mpi {
 /// call MPI, so that a program that never uses MPI does not join its job.
 [[nodiscard]] int launched_process_count();
 
+/// How long the processes wait for one another where the caller has given no deadline that is legal.
+inline constexpr std::chrono::seconds kOpeningDeadline{60};
+
 /// MPI in this process. The only object is made at the first use, which starts MPI, and ends with the process.
 class World {
  public:
   /// Order: the first call is collective over the job's processes. Throws SystemError.
   [[nodiscard]] static World& get();
+  /// The same. Ends the job if other processes do not make their first call within the deadline.
+  static World& get_within(std::chrono::milliseconds deadline);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -64,6 +70,8 @@ class World {
   /// By process of the node: the cores that it may use.
   [[nodiscard]] std::vector<std::vector<int>> cores_of_processes(MPI_Comm node, int node_size) const;
   void place(MPI_Comm node);
+  /// The lowest rank whose text is not rank 0's, or size() if there is none. Order: collective.
+  [[nodiscard]] int first_rank_that_differs(const std::string& own) const;
   [[nodiscard]] std::vector<int> first_ranks_of_nodes(MPI_Comm node) const;
   /// By rank: whether this process can map that rank's memory. Each process writes a page of its own, opens the pages
   /// of the ranks that are on its node or whose host has the same name, and looks for what they wrote.
@@ -99,10 +107,10 @@ class World {
 /// A communicator of our own, so that the program's messages never match ours. MPI returns errors on it.
 class Channel {
  public:
-  /// Over all processes. Order: collective. Throws SystemError.
-  Channel();
-  /// Over `ranks`, in this order. Order: collective over these ranks. Throws SystemError.
-  explicit Channel(const std::vector<int>& ranks);
+  /// Over all processes. Ends the job if one does not come within the deadline. Order: collective. Throws SystemError.
+  explicit Channel(std::chrono::milliseconds deadline);
+  /// Over `ranks`, in this order. Order: collective over these ranks; otherwise as above.
+  Channel(const std::vector<int>& ranks, std::chrono::milliseconds deadline);
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
