@@ -1,6 +1,9 @@
 """mc2 plan --anchor: predictions for the speed that the machine has now."""
 
 import json
+import os
+import subprocess
+import sys
 
 from program import MACHINE, NO_ANSWER, SHAPE, USAGE, ProgramTest, main
 
@@ -39,6 +42,17 @@ class AnchorTest(ProgramTest):
         self.assert_refused(
             self.plan("--anchor", "--model", file), NO_ANSWER, "--anchor: times this machine", "cpu_model"
         )
+
+    def test_other_programs_that_run_are_noted(self):
+        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count())]
+        try:
+            page = self.plan().stdout
+        finally:
+            for process in busy:
+                process.kill()
+                process.wait()
+        self.assertIn("load of other programs:", page)
+        self.assertIn("--anchor", page)
 
     def test_a_service_does_not_measure(self):
         self.assert_refused(self.plan("--anchor", "--server", "http://127.0.0.1:1"), USAGE, "--anchor")

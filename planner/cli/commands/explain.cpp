@@ -10,6 +10,7 @@
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/explanation.hpp"
 #include "mc2/store/codec.hpp"
+#include "machine_load.hpp"
 #include "options/counts_file.hpp"
 #include "options/document_file.hpp"
 #include "options/model_file.hpp"
@@ -169,6 +170,7 @@ Result<planner::MeasuredRun> ExplainCommand::measure(const planner::Plan& plan) 
                  "the plan was made for another machine (" + here.differences(plan.fingerprint).front() +
                      "); pass the same --link, or add --accept-other-machine"};
   MC2_ASSIGN(const auto counts, counts_of(plan));
+  tell_load(backend->name());
   MC2_ASSIGN(auto bench, embed::Workbench::open(*backend, options, plan.op, {fresh_seed(), counts.rows}));
   if (!counts.rows.empty()) bench->keep_variants({plan.variant}); // other variants may take equal splits only
   MC2_TRY(bench->check(plan));

@@ -17,6 +17,7 @@
 #include "mc2/profiler/anchor.hpp"
 #include "mc2/render/markup.hpp"
 #include "mc2/store/codec.hpp"
+#include "machine_load.hpp"
 #include "options/counts_file.hpp"
 #include "options/document_file.hpp"
 #include "options/model_file.hpp"
@@ -215,6 +216,7 @@ Result<std::vector<planner::TimedLanes>> PlanCommand::time_lanes(const planner::
     return Error{ErrorCode::Stale, "--anchor",
                  "times this machine, and the model is of another (" + here.differences(model.fingerprint).front() +
                      "); leave it out, or pass the model's --link and --backend"};
+  tell_load(backend->name());
   MC2_ASSIGN(auto bench, embed::Workbench::open(*backend, options, spec, {fresh_seed()}));
   profiler::TuneHooks hooks;
   hooks.is_cancelled = is_interrupted;
@@ -407,6 +409,10 @@ Result<ExitCode> PlanCommand::run() const {
   MC2_ASSIGN(const auto found, plan(asked, model, about));
   if (!found.counts.empty() && found.counts.size() == asked.options.counts.size() && !is_json)
     for (auto& note : skew_notes(found, asked, model)) about.notes.push_back(std::move(note));
+  if (!is_json && !is_elsewhere() && !is_anchored) {
+    if (const auto load = load_note_now(machine.backend))
+      about.notes.push_back(*load + "; --anchor measures this machine as it is");
+  }
   if (asked.options.counts.size() > found.counts.size()) about.notes.push_back("why: " + found.reason);
   return show(store::pretty(store::encode(found)), page(found, about));
 }

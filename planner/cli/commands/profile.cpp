@@ -8,6 +8,7 @@
 #include "mc2/planner/cutting.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "mc2/store/codec.hpp"
+#include "machine_load.hpp"
 #include "options/sweep_options.hpp"
 #include "options/variant_option.hpp"
 #include "pages/render.hpp"
@@ -49,6 +50,7 @@ Result<ExitCode> ProfileCommand::run() const {
   MC2_ASSIGN(const auto backend, machine.find());
   MC2_ASSIGN(const auto options, machine.communicator_options(spec.world_size));
   MC2_ASSIGN(auto variants, variant.choose(*backend, options, spec));
+  tell_load(backend->name());
   MC2_ASSIGN(auto bench, embed::Workbench::open(*backend, options, spec, sweep.seed, std::move(variants)));
   // opened here, so that a refusal above leaves no empty store behind
   MC2_ASSIGN(auto layers, store.open(StoreUse::Write));

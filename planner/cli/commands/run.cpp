@@ -12,6 +12,7 @@
 #include "mc2/planner/routing.hpp"
 #include "mc2/planner/units.hpp"
 #include "mc2/store/codec.hpp"
+#include "machine_load.hpp"
 #include "options/counts_file.hpp"
 #include "options/numbers.hpp"
 #include "pages/race_page.hpp"
@@ -263,6 +264,7 @@ Result<ExitCode> RunCommand::run() {
   if (!plan) return plan.error();
   MC2_TRY(check_runs_here(plan.value(), here));
   const planner::Plan predicted = with_counts(plan.value(), kept);
+  tell_load(backend->name());
   MC2_ASSIGN(auto bench,
              embed::Workbench::open(*backend, options, plan.value().op, {seed, counts.rows}, std::move(variants)));
   if (!counts.rows.empty()) bench->keep_variants({plan.value().variant}); // other variants may take equal splits only

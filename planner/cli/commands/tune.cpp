@@ -8,6 +8,7 @@
 #include "mc2/embed/store_keeper.hpp"
 #include "mc2/embed/workbench.hpp"
 #include "mc2/store/codec.hpp"
+#include "machine_load.hpp"
 #include "options/server_options.hpp"
 #include "options/shapes.hpp"
 #include "options/sweep_options.hpp"
@@ -189,6 +190,7 @@ Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const profiler::
     MC2_ASSIGN(const auto taken, take_served(question, around));
     if (taken) return ExitCode::Success;
   }
+  tell_load(backend->name());
   MC2_ASSIGN(auto bench, embed::Workbench::open(*backend, options, spec, sweep.seed, std::move(variants)));
   embed::StoreKeeper keeper(embed::access_to(writable), spec, here, purpose);
   if (is_fresh) keeper.start_afresh(variant.text.value_or(""));
