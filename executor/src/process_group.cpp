@@ -11,11 +11,45 @@
 
 namespace mc2::executor {
 
-int ProcessGroup::next_number(const std::string& key) {
-  static std::mutex mutex;
-  static std::map<std::string, int> counts;
-  const std::lock_guard lock(mutex);
-  return counts[key]++;
+namespace {
+
+struct Meetings {
+  int met_count = 0;
+  bool is_meeting = false;
+};
+
+std::mutex meetings_mutex;
+
+/// By key; under meetings_mutex.
+std::map<std::string, Meetings>& meetings() {
+  static std::map<std::string, Meetings> all;
+  return all;
+}
+
+} // namespace
+
+ProcessGroup::Number::Number(std::string key) : key_(std::move(key)) {
+  const std::lock_guard lock(meetings_mutex);
+  Meetings& own = meetings()[key_];
+  if (own.is_meeting)
+    throw SystemError("meet", EEXIST,
+                      "another thread of this process waits for the other ranks under the same key; every process "
+                      "holds one rank");
+  own.is_meeting = true;
+  value_ = own.met_count;
+}
+
+ProcessGroup::Number::~Number() {
+  if (key_.empty()) return;
+  const std::lock_guard lock(meetings_mutex);
+  meetings()[key_].is_meeting = false;
+}
+
+void ProcessGroup::Number::keep() noexcept {
+  const std::lock_guard lock(meetings_mutex);
+  Meetings& own = meetings()[std::exchange(key_, "")];
+  own.is_meeting = false;
+  ++own.met_count;
 }
 
 std::int64_t ProcessGroup::maximum(std::int64_t own) {

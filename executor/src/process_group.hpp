@@ -54,8 +54,23 @@ class ProcessGroup {
 
  protected:
   ProcessGroup(int rank, int world_size) noexcept : rank_(rank), world_size_(world_size) {}
-  /// Counts the groups that this process opens with this key; the first gets 0.
-  [[nodiscard]] static int next_number(const std::string& key);
+
+  /// The number of a group among those that this process opens with one key; the first gets 0. If the ranks do not
+  /// meet, keep() is not called and the next attempt has the same number: a rank that comes late finds it.
+  class Number {
+   public:
+    /// Throws SystemError if another thread of this process is meeting others under this key.
+    explicit Number(std::string key);
+    ~Number();
+    Number(const Number&) = delete;
+    Number& operator=(const Number&) = delete;
+    [[nodiscard]] int value() const noexcept { return value_; }
+    void keep() noexcept;
+
+   private:
+    std::string key_; ///< empty after keep()
+    int value_ = 0;
+  };
 
  private:
   int rank_;
@@ -66,7 +81,8 @@ class ProcessGroup {
 [[nodiscard]] Result<void> check_meeting(const ProcessPlace& place, int world_size);
 
 /// Opens a group: over shared memory if the place has no address, else over TCP.
-/// Order: *collective*; the n-th group with a key in one process meets the n-th group with that key in the others.
+/// Order: *collective*; the n-th group with a key in one process meets the n-th group with that key in the others. An
+/// attempt at which the ranks did not meet does not count.
 /// Throws SystemError naming the ranks that did not come within the deadline, or a rank that two processes claim.
 [[nodiscard]] std::unique_ptr<ProcessGroup> open_process_group(const ProcessPlace& place, int world_size,
                                                                std::chrono::milliseconds deadline);

@@ -27,6 +27,7 @@ constexpr int kMostProcesses = 64;
 constexpr std::size_t kMessageSlotBytes = 4096;
 constexpr std::size_t kReasonBytes = 512;
 constexpr std::uint32_t kIsReady = 0x6d633267; // to be changed with the layout of Shared, whose versions must not mix
+constexpr std::uint32_t kAfterMeeting = 1, kBeforeMeeting = 2; ///< when a rank has left
 constexpr std::uint32_t kNoFailure = 0, kIsBeingWritten = 1, kIsWritten = 2;
 
 /// The start time of a process, in clock ticks; 0 if it has ended. Process ids are used again, but id and start time
@@ -47,6 +48,11 @@ std::uint64_t start_time(pid_t process) {
   return state == 'Z' || state == 'X' ? 0 : ticks;
 }
 
+/// Whether this process is the one with this id and start time.
+bool is_own(std::int32_t process, std::uint64_t started) {
+  return process == getpid() && started == start_time(getpid());
+}
+
 /// The name of the shared memory, which differs for every user, key and number.
 std::string name_of(const std::string& key, int number) {
   const std::size_t digest = std::hash<std::string>{}(key);
@@ -60,10 +66,10 @@ Patience patience() { return {std::chrono::microseconds{100}, std::chrono::micro
 
 struct SharedMemoryGroup::Shared {
   struct alignas(64) Rank {
-    std::atomic<std::int32_t> process;  ///< process id; 0 until the rank has come
-    std::atomic<std::uint64_t> started; ///< start_time(process); 0 until the rank has written it
-    std::atomic<std::uint64_t> round;   ///< the last round of all_gather() that the rank has written
-    std::atomic<std::uint32_t> has_left;
+    std::atomic<std::int32_t> process;   ///< process id; 0 until the rank has come
+    std::atomic<std::uint64_t> started;  ///< start_time(process); 0 until the rank has written it
+    std::atomic<std::uint64_t> round;    ///< the last round of all_gather() that the rank has written
+    std::atomic<std::uint32_t> has_left; ///< 0 while it is there
     std::array<std::uint32_t, 2> byte_counts;
     /// Rounds use the two slots in turn. No rank writes round n + 2 before all have written round n + 1, and a rank
     /// that has written round n + 1 has read round n.
@@ -83,7 +89,8 @@ SharedMemoryGroup::SharedMemoryGroup(const ProcessPlace& place, int world_size, 
   if (world_size > kMostProcesses)
     throw SystemError("ProcessGroup", EINVAL,
                       std::to_string(world_size) + " processes; at most " + std::to_string(kMostProcesses));
-  const std::string name = name_of(place.key, next_number(place.key));
+  Number number(place.key);
+  const std::string name = name_of(place.key, number.value());
   const auto end = Clock::now() + deadline;
   try {
     if (rank() == 0)
@@ -94,14 +101,22 @@ SharedMemoryGroup::SharedMemoryGroup(const ProcessPlace& place, int world_size, 
     wait_for_all(end);
   } catch (...) {
     if (rank() == 0) shm_unlink(name.c_str());
-    if (shared_ != nullptr) munmap(shared_, sizeof(Shared));
+    if (shared_ != nullptr) give_up();
     throw;
   }
+  number.keep();
   if (rank() == 0) shm_unlink(name.c_str());
 }
 
+/// Leaves the memory. A rank that has signed in may come back to it.
+void SharedMemoryGroup::give_up() {
+  auto& own = shared_->ranks[static_cast<std::size_t>(rank())];
+  if (is_own(own.process, own.started)) own.has_left = kBeforeMeeting;
+  munmap(shared_, sizeof(Shared));
+}
+
 SharedMemoryGroup::~SharedMemoryGroup() {
-  shared_->ranks[static_cast<std::size_t>(rank())].has_left = 1;
+  shared_->ranks[static_cast<std::size_t>(rank())].has_left = kAfterMeeting;
   munmap(shared_, sizeof(Shared));
 }
 
@@ -145,7 +160,10 @@ void SharedMemoryGroup::join(const std::string& name, Clock::time_point end) {
 void SharedMemoryGroup::sign_in() {
   auto& own = shared_->ranks[static_cast<std::size_t>(rank())];
   std::int32_t nobody = 0;
-  if (!own.process.compare_exchange_strong(nobody, getpid()))
+  const bool comes_back = own.has_left == kBeforeMeeting && is_own(own.process, own.started);
+  if (comes_back)
+    own.has_left = 0;
+  else if (!own.process.compare_exchange_strong(nobody, getpid()))
     throw SystemError("meet", EEXIST,
                       rank_text(rank()) + " is there twice: processes " + std::to_string(nobody) + " and " +
                           std::to_string(getpid()) + "; every process needs a rank of its own");
@@ -154,18 +172,22 @@ void SharedMemoryGroup::sign_in() {
 }
 
 void SharedMemoryGroup::wait_for_all(Clock::time_point end) const {
-  const auto missing = [&] {
+  const auto listed = [&](const auto& is_meant) {
     std::string list;
     for (int rank = 0; rank < world_size(); ++rank)
-      if (shared_->ranks[static_cast<std::size_t>(rank)].process == 0)
+      if (is_meant(shared_->ranks[static_cast<std::size_t>(rank)]))
         list += (list.empty() ? "" : ", ") + std::to_string(rank);
     return list;
   };
+  const auto has_not_come = [](const Shared::Rank& rank) { return rank.process == 0; };
+  const auto has_given_up = [](const Shared::Rank& rank) { return rank.has_left == kBeforeMeeting; };
+  const auto missing = [&] { return listed(has_not_come) + listed(has_given_up); };
   for (const Patience waiting = patience(); !missing().empty(); waiting.pause()) {
-    if (Clock::now() > end)
-      throw SystemError("meet", ETIMEDOUT,
-                        "of " + std::to_string(world_size()) + " ranks these did not come within " +
-                            std::to_string(deadline_.count()) + " ms: " + missing());
+    if (Clock::now() <= end) continue;
+    const std::string late = listed(has_not_come);
+    throw SystemError("meet", ETIMEDOUT,
+                      "of " + std::to_string(world_size()) + " ranks these did not come within " +
+                          std::to_string(deadline_.count()) + " ms: " + (late.empty() ? listed(has_given_up) : late));
   }
 }
 

@@ -22,6 +22,7 @@ class SharedMemoryGroup final : public ProcessGroup {
 
   void create(const std::string& name);
   void join(const std::string& name, std::chrono::steady_clock::time_point end);
+  void give_up();
   void sign_in();
   void wait_for_all(std::chrono::steady_clock::time_point end) const;
   void exchange_round(std::string_view own, std::vector<std::string>& all);

@@ -124,7 +124,8 @@ class TcpGroup::Network {
         world_size_(world_size),
         address_text_(place.address),
         address_(parse(place.address)),
-        key_(place.key + " " + std::to_string(next_number(place.key))),
+        number_(place.key),
+        key_(place.key + " " + std::to_string(number_.value())),
         deadline_(deadline),
         silence_(std::clamp(deadline, kLeastSilence, kMostSilence)),
         hosts_(static_cast<std::size_t>(world_size)),
@@ -141,6 +142,7 @@ class TcpGroup::Network {
       stop();
       throw;
     }
+    number_.keep();
   }
   ~Network() {
     asio::post(context_, [this] { send_to_all(message_of(Kind::Left, rank_, "")); });
@@ -668,7 +670,8 @@ class TcpGroup::Network {
   const int world_size_;
   const std::string address_text_;
   const Address address_;
-  const std::string key_; ///< the place's key with next_number()
+  Number number_;
+  const std::string key_; ///< the place's key with its number
   const Milliseconds deadline_, silence_;
   const Clock::time_point begun_ = Clock::now();
   AbortPage page_;

@@ -38,6 +38,7 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--ranks", kOperator, "LIST", kMostUsed, "sweep"},
     {"--ranks", kOther, "N", kMostUsed, "topology"},
     {"--out", kOutput, "FILE", kMostUsed, "export"},
+    {"--rows", kInput, "LIST", {}, "export"},
     {"--format", kOutput, "NAME", kMostUsed, "export"},
     {"--format", kInput, "NAME", kMostUsed, "import"},
     {"--model", kInput, "FILE", kMostUsed},

@@ -14,8 +14,8 @@ namespace mc2::cli {
 /// backend computes on all cores, so its times grow beside other programs.
 [[nodiscard]] std::optional<std::string> load_note(double other_threads, int core_count);
 
-/// load_note() of this machine now. Empty for other backends than "host": GPUs compute beside programs on the cores, and
-/// the ranks of an MPI job would count as others.
+/// load_note() of this machine now. Empty for other backends than "host": GPUs compute beside programs on the cores,
+/// and the ranks of an MPI job would count as others.
 [[nodiscard]] std::optional<std::string> load_note_now(std::string_view backend);
 
 /// Writes load_note_now() to standard error, before something is measured.

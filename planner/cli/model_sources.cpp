@@ -164,21 +164,24 @@ Result<SourcedModel> find_model(const ModelSources& sources, const OpSpec& op) {
 }
 
 Result<ModelSource> open_document_source(const std::vector<std::string>& files, bool may_transfer) {
-  std::map<OpSpec, SourcedModel> models;
+  std::map<OpSpec, std::pair<planner::CostModel, std::string>> own; // model and file
   finder::ModelPlaces all;
   std::vector<planner::Fingerprint> machines;
   for (const auto& file : files) {
     MC2_ASSIGN(auto model, read_model(file));
-    models.try_emplace(planner::of_any_length(model.op),
-                       sourced({.model = model}, "document " + file, planner::kMaxSize));
+    own.try_emplace(planner::of_any_length(model.op), model, file);
     if (std::ranges::find(machines, model.fingerprint) == machines.end()) machines.push_back(model.fingerprint);
     all.given.push_back(std::move(model));
   }
   // The operator's own document answers; else the finder transfers documents of another n and k, machine by machine.
-  return ModelSource([models = std::move(models), all = std::move(all), machines = std::move(machines),
+  return ModelSource([own = std::move(own), all = std::move(all), machines = std::move(machines),
                       may_transfer](const OpSpec& op) -> Result<SourcedModel> {
-    const auto kept = models.find(planner::of_any_length(op));
-    if (kept != models.end()) return kept->second;
+    if (const auto kept = own.find(planner::of_any_length(op)); kept != own.end()) {
+      const auto& [model, file] = kept->second;
+      finder::PlanQuestion question{.op = op, .machine = {}};
+      MC2_ASSIGN(auto found, finder::found_given(model, question));
+      return sourced(std::move(found), "document " + file, planner::kMaxSize);
+    }
     for (const auto& machine : machines) {
       auto found = finder::find_model(all, {.op = op, .machine = machine, .may_transfer = may_transfer});
       if (!found) continue;

@@ -41,10 +41,13 @@ std::string option_of(const std::string& field) {
                                 std::pair{"runner_up_count", "--runners-up"},
                                 std::pair{"objective_quantile", "--objective"},
                                 std::pair{"formula_contention", "--contention"},
-                                std::pair{"block_overhead_us", "--block-overhead"}};
-  constexpr std::array kSameNames{"m",      "n",        "k",         "op",     "dtype",   "ranks", "backend",
-                                  "link",   "strategy", "blocks",    "tables", "pooling", "norm",  "contention",
-                                  "device", "topology", "imbalance", "counts", "experts"};
+                                std::pair{"block_overhead_us", "--block-overhead"},
+                                std::pair{"epilogue", "--bias, --residual, --norm"},
+                                std::pair{"unix_socket", "--unix-socket"}};
+  constexpr std::array kSameNames{"m",       "n",          "k",        "op",       "dtype",     "ranks",
+                                  "backend", "link",       "strategy", "blocks",   "tables",    "pooling",
+                                  "norm",    "contention", "device",   "topology", "imbalance", "counts",
+                                  "experts", "address",    "port",     "role"};
   for (const auto& [name, option] : kOptions)
     if (field == name) return option;
   return std::find(kSameNames.begin(), kSameNames.end(), field) == kSameNames.end() ? field : "--" + field;

@@ -334,7 +334,7 @@ void Sweep::report() {
 
 Error Sweep::cancelled() const {
   return {ErrorCode::Cancelled, "",
-          "the sweep was interrupted after " + std::to_string(round_count_) + " rounds; " +
+          "profiling was interrupted after " + std::to_string(round_count_) + " rounds; " +
               std::to_string(finished_count()) + " of " + std::to_string(cases_.size()) + " cases were finished"};
 }
 

@@ -23,14 +23,28 @@ using planner::Plan;
 using store::StoredFingerprint;
 
 constexpr std::size_t kNamedDigits = 12; ///< digits of a digest that messages show
+constexpr std::size_t kShownValue = 64;  ///< bytes of a field that messages show
 constexpr int kMaxTries = 100;           ///< during an import the store changes every few milliseconds
+
+/// The fields of the machine in which others differ from it, as "; FIELD VALUE, ...". Only among machines of one label,
+/// which says enough otherwise.
+std::string told_apart(const StoredFingerprint& machine, const std::vector<StoredFingerprint>& machines) {
+  std::string text;
+  for (const auto& [field, value] : machine.fingerprint.fields) {
+    const bool differs = std::ranges::any_of(machines, [&](const StoredFingerprint& other) {
+      return other.fingerprint.label() == machine.fingerprint.label() && other.fingerprint.field(field) != value;
+    });
+    if (differs) text += (text.empty() ? "; " : ", ") + field + " " + value.substr(0, kShownValue);
+  }
+  return text;
+}
 
 /// The machines for a message: "DIGEST (LABEL), ...".
 std::string named(const std::vector<StoredFingerprint>& machines) {
   std::string names;
   for (const auto& machine : machines)
-    names +=
-        (names.empty() ? "" : ", ") + machine.digest.substr(0, kNamedDigits) + " (" + machine.fingerprint.label() + ")";
+    names += (names.empty() ? "" : ", ") + machine.digest.substr(0, kNamedDigits) + " (" + machine.fingerprint.label() +
+             told_apart(machine, machines) + ")";
   return names;
 }
 
@@ -53,21 +67,26 @@ Result<std::vector<StoredFingerprint>> with_operator(const store::Store& store, 
   return found;
 }
 
+std::string ranks_text(const OpSpec& op) { return std::to_string(op.world_size) + " ranks"; }
+
 bool is_asked_for(const StoredFingerprint& machine, const PlanQuestion& question) {
   const auto& fields = machine.fingerprint.fields;
   const auto has = [&](const auto& asked) {
     const auto found = fields.find(asked.first);
     return found != fields.end() && equals_ignoring_case(found->second, asked.second);
   };
-  return machine.digest.starts_with(question.machine) && std::ranges::all_of(question.machine_fields, has);
+  // Some backends' machines are made for a number of ranks. A digest may name another, and then nothing is kept there.
+  const auto ranks = fields.find("ranks");
+  const bool has_ranks = ranks == fields.end() || !question.machine.empty() ||
+                         ranks->second == std::to_string(question.request.op.world_size);
+  return has_ranks && machine.digest.starts_with(question.machine) && std::ranges::all_of(question.machine_fields, has);
 }
 
 /// What the question says about its machine, for messages: 'digest "0a1b", link "2.5Gbit,20us"'.
 std::string asked_text(const PlanQuestion& question) {
-  constexpr std::size_t kShown = 64;
-  std::string text = question.machine.empty() ? "" : "digest \"" + question.machine.substr(0, kShown) + "\"";
+  std::string text = question.machine.empty() ? "" : "digest \"" + question.machine.substr(0, kShownValue) + "\"";
   for (const auto& [field, value] : question.machine_fields)
-    text += (text.empty() ? "" : ", ") + field + " \"" + value.substr(0, kShown) + "\"";
+    text += (text.empty() ? "" : ", ") + field + " \"" + value.substr(0, kShownValue) + "\"";
   return text;
 }
 
@@ -82,7 +101,9 @@ Result<StoredFingerprint> find_machine(const store::Store& store, const PlanQues
     if (is_asked_for(machine, question)) matching.push_back(machine);
   const std::string asked = asked_text(question);
   if (matching.empty())
-    return Error{ErrorCode::NotFound, "machine", "no machine has " + asked + "; there are " + named(all)};
+    return Error{ErrorCode::NotFound, "machine",
+                 "no machine has " + asked + (asked.empty() || !question.machine.empty() ? "" : " and ") +
+                     (question.machine.empty() ? ranks_text(question.request.op) : "") + "; there are " + named(all)};
   if (matching.size() > 1 && question.machine.empty()) {
     MC2_ASSIGN(auto knowing, with_operator(store, question.request.op, matching));
     if (!knowing.empty()) matching = std::move(knowing);

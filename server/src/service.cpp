@@ -20,6 +20,7 @@
 #include "model_check.hpp"
 #include "retention_keeper.hpp"
 #include "router.hpp"
+#include "token_in_target.hpp"
 
 namespace mc2::server {
 
@@ -134,6 +135,8 @@ Result<std::unique_ptr<Service>> Service::open(const Config& config, Surrounding
   return service;
 }
 
+std::string Service::loggable(std::string_view target) { return without_tokens(target); }
+
 bool Service::has_tokens() const noexcept { return impl_->keeper->has_tokens(); }
 
 void Service::reload(const Config& config) { impl_->keeper->set_rules(config); }
@@ -232,7 +235,7 @@ Admission Service::Impl::admit(const RequestHead& head) {
   Admission admission{.granted = bearer.granted, .token_id = bearer.token_id, .match = std::move(match)};
   if (has_token(head.target))
     admission.refusal = problem(400,
-                                "has a token in its query, where logs would keep it: send it as header Authorization: "
+                                "has a token in its target, where logs would keep it: send it as header Authorization: "
                                 "Bearer TOKEN, and revoke this one",
                                 head.id);
   else if (follower && follower->has_sent(head.via))

@@ -88,6 +88,12 @@ void StoreGate::refresh_now() {
   if (const auto found = writer_.revision()) raise_revision(found.value());
 }
 
+Result<void> StoreGate::require_own_file() const {
+  const StoreState seen = state_;
+  if (seen != StoreState::Gone && seen != StoreState::Rewound) return {};
+  return Error{ErrorCode::Unreadable, "", std::string(advice(seen))};
+}
+
 Result<void> StoreGate::look() {
   return read([this](const store::Store& store) -> Result<void> {
     const std::int64_t known = revision_;
@@ -95,10 +101,11 @@ Result<void> StoreGate::look() {
     // A single older revision is no copy: the file was read just before a write of this service, which revision_ has
     // already.
     looks_behind_ = seen < known ? looks_behind_ + 1 : 0;
-    is_rewound_ = is_rewound_ || looks_behind_ > 1;
-    raise_revision(seen);
     MC2_ASSIGN(const auto tokens, store.token_revision());
-    if (tokens == told_tokens_) return {};
+    is_rewound_ = is_rewound_ || looks_behind_ > 1 || tokens < told_tokens_;
+    raise_revision(seen);
+    // An earlier copy has no later tokens, and revoked ones are still valid there.
+    if (tokens == told_tokens_ || is_rewound_) return {};
     MC2_TRY(on_tokens_(store)); // on an error told_tokens_ stays, so the next look calls it again
     told_tokens_ = tokens;
     return {};

@@ -58,13 +58,20 @@ class StoreGate {
   auto read(const Body& body) -> decltype(body(std::declval<const store::Store&>())) {
     MC2_ASSIGN(auto lent, borrow());
     auto result = body(std::as_const(*lent));
-    give_back(std::move(lent)); // not after an exception: that connection is closed
+    // Not after an exception or damage: that connection is closed. It would go on with the damaged file's tables after
+    // the file was mended.
+    if (result.ok() || result.error().code != ErrorCode::Corrupt) give_back(std::move(lent));
     return result;
   }
 
-  /// Runs `body` on the write connection, one call at a time. Errors: those of `body`.
+  /// Errors: Unreadable, with advice, if the store's path has another file than the one that was opened, or an earlier
+  /// copy of it.
+  [[nodiscard]] Result<void> require_own_file() const;
+
+  /// Runs `body` on the write connection, one call at a time. Errors: those of `body` and of require_own_file().
   template <typename Body>
   auto write(const Body& body) -> decltype(body(std::declval<store::Store&>())) {
+    MC2_TRY(require_own_file());
     const std::lock_guard lock(writer_mutex_);
     auto result = body(writer_);
     refresh_now();

@@ -168,6 +168,25 @@ TEST_P(ProcessGroups, RanksThatDoNotComeAreNamed) {
               HasSubstr("rank 0 did not come within 50 ms"));
 }
 
+TEST_P(ProcessGroups, ARankThatWasLateIsMetAtTheNextAttempt) {
+  const auto meet = [this](int rank, std::chrono::milliseconds deadline) {
+    return thrown([&] { (void)open(rank, "late", 3, deadline)->all_gather("x"); });
+  };
+  EXPECT_THAT(run_processes(3,
+                            [&](int rank) {
+                              if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds{500});
+                              if (rank != 2) (void)meet(rank, std::chrono::milliseconds{200 + 50 * rank});
+                              return has(meet(rank, kDeadline), "nothing was thrown");
+                            }),
+              Each(0));
+}
+
+TEST_P(ProcessGroups, TwoRanksInOneProcessAreRefused) {
+  std::jthread first([this] { (void)thrown([this] { (void)open(0, "one process", 2, std::chrono::seconds{2}); }); });
+  std::this_thread::sleep_for(std::chrono::milliseconds{300});
+  EXPECT_THAT(thrown([this] { (void)open(1, "one process", 2); }), HasSubstr("every process holds one rank"));
+}
+
 TEST_P(ProcessGroups, ARankThatIsThereTwiceIsRefused) {
   const auto codes = run_processes(3, [this](int rank) {
     const std::string message =

@@ -122,8 +122,15 @@ TEST(Assemble, TellsWhetherCutsAreOfTheOperator) {
   TimingSet set;
   ASSERT_TRUE(set.add(FusedTiming{.blocks = "4x512", .fused_us = 900}));
   const ImportQuestion question{OpKind::MatmulAllReduce, DType::F16, 8, 4096, 8192, 3072, "npu"};
-  EXPECT_THAT(check_cuts(set, question).error().message, HasSubstr("4x512"));
-  EXPECT_TRUE(check_cuts(set, {})); // without a stated operator there is nothing to contradict
+  EXPECT_THAT(check_import(set, {}, question).error().message, HasSubstr("4x512"));
+  EXPECT_TRUE(check_import(set, {}, {})); // without a stated operator there is nothing to contradict
+}
+
+TEST(Assemble, ADryRunTellsThatNothingIsOfTheOperator) {
+  const auto logs = set_of({collective(Collective::AllGather, 8192, 20)});
+  const ImportQuestion question{OpKind::MatmulAllReduce, DType::F16, 8, 4096, 8192, 3072};
+  EXPECT_EQ(check_import(logs, {}, question).error().code, ErrorCode::CannotFit);
+  EXPECT_TRUE(check_import(logs, {}, {}));
 }
 
 /// The logs are op_summary tables of two ranks. In the first run rank 1 waits for rank 0, in the second run vice versa.

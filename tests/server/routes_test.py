@@ -5,6 +5,7 @@ import copy
 import gzip
 import http.client
 import json
+import os
 import re
 import shutil
 import sqlite3
@@ -66,8 +67,12 @@ class RoutesTest(ServiceTest):
 
     def test_a_store_that_is_gone_is_not_ready(self):
         away = self.store.with_name("away.db")
+        plan = self.service.request("GET", f"/v1/plan?{SHAPE_QUERY}")[2]
         self.store.rename(away)
         self.assertIn("was deleted, moved or replaced", self.wait_for_ready(503)["detail"])
+        for method, target in (("GET", "/v1/backup"), ("POST", "/v1/plans")):
+            answer = self.ask(method, target, 503, json.loads(plan)["plan"] if method == "POST" else None)
+            self.assertIn("was deleted, moved or replaced", json.dumps(answer))
         shutil.copy(away, self.store)  # another file: the service still has the moved one open
         self.assertIn("was deleted, moved or replaced", self.wait_for_ready(503)["detail"])
         away.rename(self.store)
@@ -75,6 +80,16 @@ class RoutesTest(ServiceTest):
         log = self.service.log.read_text()
         for event in ("was deleted, moved or replaced", "the store is well again"):
             self.assertEqual(log.count(event), 1, log)
+
+    def test_a_store_that_is_restored_in_place_is_read_again(self):
+        kept = self.store.read_bytes()
+        os.truncate(self.store, 0)
+        self.wait_for_ready(503)
+        for target in ("/v1/plans", "/v1/models"):
+            self.service.request("GET", target)
+        self.store.write_bytes(kept)
+        self.assertEqual(self.wait_for_ready(200)["status"], "ready")
+        self.assertTrue(self.service.json("GET", "/v1/plans")["items"])
 
     def test_a_disk_that_is_full_is_not_ready(self):
         self.service = self.start("--least-free-bytes", 10**18)
@@ -605,7 +620,7 @@ class RoutesTest(ServiceTest):
             (f"{SHAPE_QUERY}&m=96", "m", "twice"),
             (f"{SHAPE_QUERY}&strategy=x", "strategy", "search"),
             (f"{SHAPE_QUERY}&machine=ffff", "machine", "no machine"),
-            (f"{SHAPE_QUERY}&link=9Gbit", "machine", 'no machine has link "9Gbit"; there are '),
+            (f"{SHAPE_QUERY}&link=9Gbit", "machine", 'no machine has link "9Gbit" and 2 ranks; there are '),
         ):
             status, _, body = self.service.request("GET", f"/v1/plan?{query}")
             problem = json.loads(body)

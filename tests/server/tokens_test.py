@@ -335,15 +335,32 @@ class TokensTest(ServiceTest):
                 status, _, body = service.request("GET", target)
                 self.assertEqual(status, 400, target)
                 self.assertIn(b"Authorization: Bearer", body)
+        for target in (f"{PLAN}&m={read}", f"/v1/plans?bearer={read}", f"/v1/plans/{read}", f"/v1/plans/%6d{read[1:]}"):
+            self.assertEqual(self.status(service, "GET", target), 400, target)
         service.stop()
+        self.assertNotIn(read[13:], service.log.read_text())
         self.assertNotIn(read, service.log.read_text())
         self.assertIn('/livez?..."', service.log.read_text())
+
+    def test_a_copy_from_before_the_first_token_lets_nobody_in(self):
+        earlier = self.store.read_bytes()
+        admin = self.token("admin")
+        service = self.start()
+        with open(self.store, "r+b") as file:  # rewrites the same file, as restoring a backup does
+            file.write(earlier)
+            file.truncate()
+        self.eventually(503, lambda: self.status(service, "GET", "/readyz"))
+        self.assertEqual(self.status(service, "GET", PLAN), 401)
+        status, _, body = service.request("POST", "/v1/tokens", json.dumps({"role": "read"}), bearer(admin))
+        self.assertEqual(status, 503)
+        self.assertIn("earlier copy", json.loads(body)["detail"])
+        self.assertEqual(self.status(service, "GET", "/v1/backup", admin), 503)
 
     def test_the_network_is_let_in_only_on_purpose(self):
         self.refuse(
             program.USAGE,
             ["serve", "--address", "0.0.0.0", "--port", 0, "--store", self.store],
-            "address: 0.0.0.0",
+            "--address: 0.0.0.0",
             "token",
             "--insecure-network",
         )

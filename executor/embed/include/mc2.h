@@ -582,7 +582,7 @@ typedef struct mc2_tune_options {
   int32_t race_round_count;             /* pairs of runs in each race; 0: until the intervals are narrow */
   int32_t reserved;                     /* 0 */
   const char* variant;                  /* plan with this variant only; NULL: with any */
-  const mc2_model* model;               /* plan with this model instead of profiling; NULL: profile */
+  const mc2_model* model;               /* plan with this model, of this machine, instead of profiling; NULL: profile */
   mc2_store* store;                     /* keeps samples, model, measurements and the plan, with the purpose "tuned" or
                                            "tuned VARIANT OPTIONS" (see mc2_tune()). Other calls on the store wait until
                                            the tuning ends. NULL: nothing is kept */

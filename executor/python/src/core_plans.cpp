@@ -2,6 +2,7 @@
 
 #include "core.hpp"
 #include "mc2/finder/device_costs.hpp"
+#include "mc2/finder/models.hpp"
 #include "mc2/planner/analytic_model.hpp"
 #include "mc2/planner/explanation.hpp"
 #include "mc2/planner/planner.hpp"
@@ -315,13 +316,14 @@ void bind_published_models(py::module_& module) {
 Plan plan(const planner::OpSpec& op, const planner::CostModel& model, const py::kwargs& words) {
   const PlanOptions options = to_options(words, planner::default_options_on(model.fingerprint));
   const py::gil_scoped_release released;
-  return unwrap(planner::make_plan(op, model, options));
+  return unwrap(finder::plan_given(model, {.op = op, .machine = {}, .options = options, .may_transfer = false}));
 }
 
 Plan predict(const planner::OpSpec& op, const planner::CostModel& model, std::vector<std::int64_t> blocks,
              std::optional<planner::Variant> variant) {
-  const planner::Cut cut{std::move(blocks)};
-  return unwrap(variant ? planner::predict_cut(op, model, *variant, cut) : planner::predict_cut(op, model, cut));
+  return unwrap(finder::predict_given(model,
+                                      {.op = op, .machine = {}, .variant = std::move(variant), .may_transfer = false},
+                                      planner::Cut{std::move(blocks)}));
 }
 
 } // namespace

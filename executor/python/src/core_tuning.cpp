@@ -42,6 +42,19 @@ profiler::RunPart parse_part(const std::string& name) {
                  "'" + name + "' is none; there are fused, serial, serial_compute, compute, communication"});
 }
 
+/// Raises unless the sample is of the case that was to be timed.
+void require_asked(const planner::Sample& sample, const profiler::ProfileCase& one, const std::string& variant) {
+  const bool is_matmul = sample.component == planner::Component::Matmul;
+  const bool is_asked = sample.block_rows == one.block_rows && sample.variant == variant &&
+                        one.target != (is_matmul ? profiler::CaseTarget::Collective : profiler::CaseTarget::Matmul);
+  if (is_asked) return;
+  throw Failure({ErrorCode::InvalidSpec, "prepare_case",
+                 std::string("its callable returned a sample of the ") + (is_matmul ? "matmul" : "collective") +
+                     ", block_rows " + std::to_string(sample.block_rows) + ", variant '" + sample.variant +
+                     "'; it was asked for " + to_text(one.target) + ", " + std::to_string(one.block_rows) + ", '" +
+                     variant + "'"});
+}
+
 /// A bench whose functions are overridden in Python. Exceptions that they raise pass through the tuner.
 class PythonBench final : public Bench {
  public:
@@ -69,8 +82,11 @@ class PythonBench final : public Bench {
     const py::gil_scoped_acquire acquired;
     const py::object given = function("prepare_case")(to_text(one.target), one.block_rows, variant);
     if (PyCallable_Check(given.ptr()) == 0) throw wrong_result("prepare_case", "a callable", given);
-    return profiler::Measure(
-        [measure = given.cast<Measure>()] { return samples_of(measure, "prepare_case", "its callable"); });
+    return profiler::Measure([measure = given.cast<Measure>(), one, asked = variant.text()] {
+      auto samples = samples_of(measure, "prepare_case", "its callable");
+      for (const auto& sample : samples) require_asked(sample, one, asked);
+      return samples;
+    });
   }
   [[nodiscard]] std::chrono::steady_clock::time_point now() override {
     const py::gil_scoped_acquire acquired;

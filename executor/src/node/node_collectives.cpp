@@ -53,7 +53,8 @@ Result<void> check_summed(DType dtype, std::size_t byte_count) {
 }
 
 Result<void> check_parts(std::size_t whole, std::size_t part, int world_size) {
-  if (whole == part * static_cast<std::size_t>(world_size)) return {};
+  const auto ranks = static_cast<std::size_t>(world_size);
+  if (whole % ranks == 0 && whole / ranks == part) return {}; // a product could wrap
   return illegal("data", std::to_string(whole) + " bytes beside " + std::to_string(part) + "; " +
                              std::to_string(world_size) + " ranks need that many times as many");
 }

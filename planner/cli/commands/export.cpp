@@ -52,14 +52,14 @@ struct ExportCommand {
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
-/// Plans made from the model, one for every m. Errors: as finder::plan_with.
+/// Plans made from the model, one for every m. Errors: as finder::plan_given.
 Result<std::vector<store::ExportItem>> plans_for(const planner::CostModel& model,
                                                  const std::vector<std::int64_t>& all_m) {
   std::vector<store::ExportItem> items;
   for (const std::int64_t m : all_m) {
     planner::OpSpec op = model.op;
     op.m = m;
-    MC2_ASSIGN(auto plan, finder::plan_with({model}, {.op = op, .machine = model.fingerprint}));
+    MC2_ASSIGN(auto plan, finder::plan_given(model, {.op = op, .machine = {}}));
     items.push_back({std::move(plan)});
   }
   return items;

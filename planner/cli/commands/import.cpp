@@ -223,8 +223,9 @@ Result<ExitCode> ImportCommand::run() const {
   for (const auto& asked : imported.questions) std::cout << "  to take more of it, say " << asked << "\n";
   std::cout << notes_text(imported.notes);
   if (is_dry) {
-    const auto fits = profiler::check_cuts(imported.timings, question.value());
-    return fits ? Result<ExitCode>(ExitCode::Success) : bad_cuts(fits.error());
+    const auto fits = profiler::check_import(imported.timings, imported.facts, question.value());
+    if (!fits) return fits.error().field == "blocks" ? bad_cuts(fits.error()) : fits.error();
+    return ExitCode::Success;
   }
   MC2_ASSIGN(const auto assembled, profiler::assemble_profile(imported.timings, imported.facts, question.value()));
   const auto& profile = assembled.profile;

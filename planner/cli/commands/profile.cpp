@@ -3,12 +3,12 @@
 #include <memory>
 
 #include "commands/commands.hpp"
+#include "machine_load.hpp"
 #include "mc2/embed/store_keeper.hpp"
 #include "mc2/embed/workbench.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "mc2/store/codec.hpp"
-#include "machine_load.hpp"
 #include "options/sweep_options.hpp"
 #include "options/variant_option.hpp"
 #include "pages/render.hpp"

@@ -5,6 +5,7 @@
 
 #include "commands/commands.hpp"
 #include "kept_plan.hpp"
+#include "machine_load.hpp"
 #include "mc2/embed/store_keeper.hpp"
 #include "mc2/embed/workbench.hpp"
 #include "mc2/planner/cutting.hpp"
@@ -12,7 +13,6 @@
 #include "mc2/planner/routing.hpp"
 #include "mc2/planner/units.hpp"
 #include "mc2/store/codec.hpp"
-#include "machine_load.hpp"
 #include "options/counts_file.hpp"
 #include "options/numbers.hpp"
 #include "pages/race_page.hpp"

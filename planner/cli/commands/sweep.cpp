@@ -140,19 +140,21 @@ Result<GridRun> SweepCommand::settings() const {
 constexpr std::size_t kMostReasonLines = 4;
 
 /// The error if no row has a plan, with the most frequent reason.
-Error nothing_planned(const PlannedGrid& planned) {
+Error nothing_planned(const PlannedGrid& planned, bool is_described) {
   const auto most = std::ranges::max_element(planned.refusals, {}, [](const auto& each) { return each.second.count; });
   return {ErrorCode::NotFound, "",
           "no plan for any of " + std::to_string(planned.counts.refused) + " rows\n" +
               render::hanging("  " + std::to_string(most->second.count) + " of them, e.g.: ", most->second.example,
                               kPageColumns, kMostReasonLines) +
-              "  next: mc2 tune one of the layers, or describe a cluster with --topology FILE"};
+              (is_described ? "  next: other --m or --ranks, or other documents for --model or --topology"
+                            : "  next: mc2 tune one of the layers, or describe a cluster with --topology FILE")};
 }
 
 Result<void> SweepCommand::show(const PlanGrid& grid, PlannedGrid planned, const GridRun& settled) const {
   if (settled.format == TableFormat::None) {
     const PlanCounts& counts = planned.counts;
-    if (counts.cut + counts.uncut == 0) return nothing_planned(planned);
+    if (counts.cut + counts.uncut == 0)
+      return nothing_planned(planned, !model_files.empty() || !topology_files.empty());
     std::cout << sweep_page(grid, planned, terminal_width());
     return {};
   }

@@ -63,6 +63,7 @@ Result<ExitCode> TokenCommand::list() const {
 }
 
 Result<ExitCode> TokenCommand::revoke() const {
+  MC2_TRY(store.open_own(store::OpenMode::ReadOnly)); // a store that is missing is not made
   MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::ReadWrite));
   MC2_TRY(opened.revoke_token(id, utc_now()));
   std::cout << "token " << id << " lets nobody in any more\n";

@@ -152,6 +152,7 @@ Result<FoundPlan> ServiceSource::cached(const Entry& entry) const {
 
 Result<FoundPlan> ServiceSource::find(const PlanQuestion& question) {
   if (question.variant) return Error{ErrorCode::NotFound, "variant", "no service chooses by a variant"};
+  if (question.time_lanes) return finder::not_at_present_speed();
   const std::string key = key_of(question);
   std::optional<Error> refused; // set if the service must not be asked now
   {

@@ -122,6 +122,14 @@ Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& que
   return found;
 }
 
+Result<FoundModel> found_given(CostModel model, PlanQuestion& question) {
+  question.machine = model.fingerprint;
+  auto found = find_model({.given = {model}}, question);
+  // Where the model is of another operator, the planner gives the best reason later.
+  const bool is_of_another = !planner::has_same_block_costs(model.op, question.op);
+  return is_of_another && !question.may_transfer ? FoundModel{std::move(model)} : std::move(found);
+}
+
 bool is_same_answer(const FoundModel& one, const FoundModel& other) {
   if (one.transfer.has_value() != other.transfer.has_value()) return false;
   return one.transfer ? one.transfer->source == other.transfer->source : one.model.op == other.model.op;
@@ -198,6 +206,16 @@ Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& 
   MC2_ASSIGN(auto plan, planner::predict_cut(question.op, assumed.model, cut, options.counts));
   plan.block_overhead_us = options.block_overhead_us;
   return labelled(std::move(plan), found, question);
+}
+
+Result<planner::Plan> plan_given(CostModel model, PlanQuestion question) {
+  MC2_ASSIGN(const auto found, found_given(std::move(model), question));
+  return plan_with(found, question);
+}
+
+Result<planner::Plan> predict_given(CostModel model, PlanQuestion question, const planner::Cut& cut) {
+  MC2_ASSIGN(const auto found, found_given(std::move(model), question));
+  return predict_with(found, question, cut);
 }
 
 Result<planner::Plan> predict_at(const planner::TimedLanes& times, const ModelPlaces& places, PlanQuestion question,

@@ -128,13 +128,9 @@ Result<void> require_asked(const planner::Plan& plan, const PlanQuestion& questi
   return {};
 }
 
-namespace {
-
 Error not_at_present_speed() {
   return {ErrorCode::NotFound, "", "predicted at an earlier speed; the present one is asked for"};
 }
-
-} // namespace
 
 PlanSource given_plan(std::string name, planner::Plan plan) {
   return {name, [stored = unkept(std::move(plan)), name](const PlanQuestion& question) -> Result<FoundPlan> {

@@ -81,6 +81,12 @@ std::string_view token_id(std::string_view text) noexcept {
   return has_form ? text.substr(kPrefix.size(), kIdDigits) : std::string_view();
 }
 
+bool holds_token(std::string_view text) noexcept {
+  for (std::size_t at = text.find(kPrefix); at != std::string_view::npos; at = text.find(kPrefix, at + 1))
+    if (!token_id(text.substr(at, kTextLength)).empty()) return true;
+  return false;
+}
+
 std::string token_hash(std::string_view text) {
   initialise_sodium();
   std::array<std::uint8_t, crypto_generichash_BYTES> hash{};

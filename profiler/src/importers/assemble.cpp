@@ -358,9 +358,14 @@ Result<ImportedProfile> assemble_profile(const TimingSet& timings, const std::ma
   return imported;
 }
 
-Result<void> check_cuts(const TimingSet& timings, const ImportQuestion& question) {
-  const auto op = timings.fused().empty() ? Result<OpSpec>(Error{}) : find_operator(timings, question);
+Result<void> check_import(const TimingSet& timings, const std::map<std::string, std::string>& facts,
+                          const ImportQuestion& question) {
+  const auto op = find_operator(timings, question);
   if (!op) return {};
+  ImportQuestion under = question;
+  if (under.device.empty()) under.device = "device"; // under which name, it must not say yet
+  const auto assembled = assemble_profile(timings, facts, under);
+  if (!assembled && assembled.error().code == ErrorCode::CannotFit) return assembled.error();
   std::size_t other_count = 0;
   for (const auto& runs : cuts_of(op.value(), timings, other_count)) {
     const auto cut = planner::parse_cut(runs.blocks); // an error where it is the digest of a plan

@@ -250,6 +250,9 @@ Result<Race> race(Bench& bench, std::span<const planner::Plan> plans, const Race
   MC2_TRY(settings.validate());
   MC2_TRY(bench.fingerprint().require_speeds());
   if (plans.empty()) return Error{ErrorCode::InvalidSpec, "plans", "is empty; there is nothing to race"};
+  for (const planner::Plan& plan : plans)
+    if (plan.op != bench.op())
+      return Error{ErrorCode::InvalidSpec, "plan", "is of " + plan.op.text() + ", not of " + bench.op().text()};
   Track track(bench, settings, label, hooks);
   MC2_TRY(track.prepare(plans));
   return track.run();

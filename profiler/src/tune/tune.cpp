@@ -149,6 +149,9 @@ class Tuner {
 Result<void> Tuner::find_model() {
   if (settings_.known_model) {
     CostModel model = *settings_.known_model;
+    if (const auto others = bench_.fingerprint().differences(model.fingerprint); !others.empty())
+      return Error{ErrorCode::Stale, "model",
+                   "is of another machine (" + others.front() + "); leave it out to profile"};
     if (planner::has_same_block_costs(model.op, bench_.op())) { // its curves are valid for every length
       model.serial = planner::serial_run(model, bench_.op());
       model.op = bench_.op();
@@ -164,6 +167,7 @@ Result<void> Tuner::find_model() {
   if (!fitted && fitted.error().code != ErrorCode::CannotFit) return fitted.error();
   if (!fitted) {
     no_model_ = fitted.error().message;
+    tuned_.notes.push_back("no model: " + no_model_ + "; raced a few cuts without one");
     if (hooks_.on_line) hooks_.on_line("no model: " + no_model_ + "; racing a few cuts without one");
     return {};
   }

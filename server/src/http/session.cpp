@@ -612,7 +612,7 @@ class Connection {
   void log(const Request& request, int status, std::size_t byte_count, const std::string& token_id,
            Clock::duration took) const {
     if (!context_.log) return;
-    context_.log({client_, request.method, without_tokens(request.target), request.id, token_id, status, byte_count,
+    context_.log({client_, request.method, Service::loggable(request.target), request.id, token_id, status, byte_count,
                   std::chrono::duration<double, std::micro>(took).count()});
   }
 

@@ -16,7 +16,12 @@ int hex_value(char c) {
   return -1;
 }
 
-/// Undoes percent-encoding (RFC 3986 §2.1). In queries '+' becomes a blank, as forms write it.
+Error bad_value(const std::string& name, const std::string& value, const std::string& legal) {
+  return {ErrorCode::InvalidSpec, name, "is \"" + value.substr(0, 64) + "\"; must be " + legal};
+}
+
+} // namespace
+
 Result<std::string> decoded(std::string_view text, bool is_query) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -33,17 +38,6 @@ Result<std::string> decoded(std::string_view text, bool is_query) {
   }
   return result;
 }
-
-Error bad_value(const std::string& name, const std::string& value, const std::string& legal) {
-  return {ErrorCode::InvalidSpec, name, "is \"" + value.substr(0, 64) + "\"; must be " + legal};
-}
-
-bool names_token(std::string_view parameter) {
-  return equals_ignoring_case(parameter, "token") || equals_ignoring_case(parameter, "access_token") ||
-         equals_ignoring_case(parameter, "authorization");
-}
-
-} // namespace
 
 Result<Query> Query::parse(std::string_view text) {
   Query query;
@@ -96,24 +90,6 @@ Result<void> Query::require_all_known() const {
     if (!value.is_known)
       return Error{ErrorCode::InvalidSpec, name.substr(0, 64), "is no parameter of this resource; leave it out"};
   return {};
-}
-
-bool has_token(std::string_view target) {
-  std::string_view query = target;
-  static_cast<void>(take_part(query, '?'));
-  while (!query.empty()) {
-    std::string_view pair = take_part(query, '&');
-    const std::string_view written = take_part(pair, '=');
-    if (names_token(written)) return true;
-    if (written.find('%') == std::string_view::npos) continue; // fast path: every request comes here
-    const auto name = decoded(written, true);
-    if (name && names_token(name.value())) return true;
-  }
-  return false;
-}
-
-std::string without_tokens(std::string_view target) {
-  return has_token(target) ? std::string(target.substr(0, target.find('?'))) + "?..." : std::string(target);
 }
 
 Result<std::string> decoded_path(std::string_view target) { return decoded(target.substr(0, target.find('?')), false); }

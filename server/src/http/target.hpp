@@ -41,11 +41,8 @@ struct Target {
   Query query;
 };
 
-/// Whether the query has a token. In a query, a token gets into the logs of proxies and into a browser's history (RFC
-/// 6750 §2.3).
-[[nodiscard]] bool has_token(std::string_view target);
-/// The target for a log: without the query if that has a token.
-[[nodiscard]] std::string without_tokens(std::string_view target);
+/// Undoes percent-encoding (RFC 3986 §2.1). In queries '+' becomes a blank, as forms write it. Errors: Malformed.
+[[nodiscard]] Result<std::string> decoded(std::string_view text, bool is_query);
 
 /// The decoded path. Errors: Malformed, as Query::parse.
 [[nodiscard]] Result<std::string> decoded_path(std::string_view target);

@@ -34,6 +34,7 @@ using CopyFunction = Result<void> (*)(const std::filesystem::path& from, const s
 /// loses its name as soon as it is complete.
 Result<Response> answer_copy(Context& context, const Call& call, CopyFunction copy_store, std::atomic<int>& count) {
   MC2_TRY(call.query.require_all_known());
+  MC2_TRY(context.store.require_own_file());
   const auto& store = context.config.store;
   const auto place = take_place(count);
   if (!place) return come_again("two copies are being sent already; ask again when they are complete", call);

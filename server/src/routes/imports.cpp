@@ -121,7 +121,7 @@ Result<int> finish(Context& context, const ImportRequest& request, const profile
   MC2_TRY(logs.require_timings());
   MC2_ASSIGN(const auto question, request.terms.question());
   if (request.is_dry) {
-    MC2_TRY(profiler::check_cuts(logs.timings, question));
+    MC2_TRY(profiler::check_import(logs.timings, logs.facts, question));
     return 200;
   }
   MC2_ASSIGN(const auto assembled, profiler::assemble_profile(logs.timings, logs.facts, question));

@@ -1,4 +1,5 @@
 #include "error_map.hpp"
+#include "mc2/finder/models.hpp"
 #include "mc2/finder/topology_costs.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
@@ -97,8 +98,11 @@ Result<Response> answer_what_if(Context& context, const Call& call) {
   const store::PlanRequest& request = what_if.request;
   MC2_ASSIGN(const auto model, model_of(what_if));
   MC2_ASSIGN(const auto plan,
-             planner::make_plan(request.op, model, request.options_with(planner::default_options_on(model.fingerprint)),
-                                call.is_stopped));
+             finder::plan_given(model, {.op = request.op,
+                                        .machine = {},
+                                        .options = request.options_with(planner::default_options_on(model.fingerprint)),
+                                        .may_transfer = false,
+                                        .is_stopped = call.is_stopped}));
   const SourcedPlan sourced{"what_if", store::encode(plan), plan.makespan.provenance, {}};
   context.metrics.count_answer(sourced.source, to_string(sourced.provenance));
   return json_response(*to_answer(sourced, 0).body);

@@ -32,11 +32,19 @@ mc2_status collective(mc2_collectives* handle, const Run& run) noexcept {
 
 std::unique_ptr<NodeCollectives> open(const mc2_collectives_options* options) {
   const auto from = read_struct(options, "options");
-  if (from.reserved != 0) fail(MC2_ERROR_STRUCT, "options.reserved", "is not 0; initialise the struct with MC2_INIT");
   executor::NodeCollectivesOptions to;
   if (from.threads != 0) to.threads = from.threads;
   if (from.deadline_ms != 0) to.deadline = std::chrono::milliseconds(from.deadline_ms);
   return take(NodeCollectives::open({from.rank, &given(from.key, "options.key")}, from.world_size, to));
+}
+
+/// The bytes of all ranks' parts. Fails if no address space has so many.
+std::size_t whole_bytes(const NodeCollectives& on, std::size_t own_bytes) {
+  const auto ranks = static_cast<std::size_t>(on.world_size());
+  if (own_bytes > SIZE_MAX / ranks)
+    fail(MC2_ERROR_INVALID_SPEC, "own_bytes",
+         "is " + std::to_string(own_bytes) + ", and " + std::to_string(ranks) + " times that does not fit in memory");
+  return own_bytes * ranks;
 }
 
 } // namespace
@@ -58,17 +66,15 @@ mc2_status mc2_all_reduce(mc2_collectives* collectives, void* data, size_t byte_
 mc2_status mc2_reduce_scatter(mc2_collectives* collectives, const void* data, void* own, size_t own_bytes,
                               int32_t dtype) {
   return collective(collectives, [&](NodeCollectives& on) {
-    const auto ranks = static_cast<std::size_t>(on.world_size());
-    return on.reduce_scatter(bytes_at<const std::byte>(data, own_bytes * ranks, "data"),
+    return on.reduce_scatter(bytes_at<const std::byte>(data, whole_bytes(on, own_bytes), "data"),
                              bytes_at<std::byte>(own, own_bytes, "own"), read_dtype(dtype, "dtype"));
   });
 }
 
 mc2_status mc2_all_gather(mc2_collectives* collectives, const void* own, size_t own_bytes, void* all) {
   return collective(collectives, [&](NodeCollectives& on) {
-    const auto ranks = static_cast<std::size_t>(on.world_size());
     return on.all_gather(bytes_at<const std::byte>(own, own_bytes, "own"),
-                         bytes_at<std::byte>(all, own_bytes * ranks, "all"));
+                         bytes_at<std::byte>(all, whole_bytes(on, own_bytes), "all"));
   });
 }
 

@@ -1,6 +1,7 @@
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
 #include "capi/values.hpp"
+#include "mc2/finder/models.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/store/codec.hpp"
 
@@ -75,7 +76,7 @@ mc2_status mc2_plan_from_model(const mc2_model* model, const mc2_op_spec* op, co
     const Pinned<ModelObject> from(model);
     const auto spec = read_op(op);
     const auto chosen = read_plan_options(options, from->value.fingerprint);
-    return take(planner::make_plan(spec, from->value, chosen));
+    return take(finder::plan_given(from->value, {.op = spec, .machine = {}, .options = chosen, .may_transfer = false}));
   });
 }
 

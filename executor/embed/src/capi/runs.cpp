@@ -37,7 +37,6 @@ executor::RankBuffers rank_buffers(const mc2_buffers& from) {
   to.bags = {input_at(from.bag_offsets, from.bag_offsets_bytes, "buffers.bag_offsets"),
              input_at(from.bag_indices, from.bag_indices_bytes, "buffers.bag_indices"),
              read_index_type(from.bag_index_type, "buffers.bag_index_type")};
-  if (from.reserved != 0) fail(MC2_ERROR_STRUCT, "buffers.reserved", "is not 0; initialise the struct with MC2_INIT");
   to.choices = {input_at(from.choice_experts, from.choice_experts_bytes, "buffers.choice_experts"),
                 input_at(from.choice_weights, from.choice_weights_bytes, "buffers.choice_weights"),
                 read_index_type(from.choice_index_type, "buffers.choice_index_type")};

@@ -12,7 +12,6 @@ std::string purpose_of(const char* purpose) { return purpose == nullptr ? store:
 finder::FoundPlan kept_plan(store::StoredPlan stored) {
   finder::FoundPlan found;
   found.stored = std::move(stored);
-  found.source = "store";
   return found;
 }
 

@@ -27,13 +27,18 @@ StructHeader check_header(const void* address, const char* name);
 void check_tail(const void* address, std::size_t known, std::size_t size, const char* name);
 
 /// A copy of the caller's struct, as large as this library knows it. Fields that an older header does not have are 0,
-/// their default.
+/// their default. Leaves the call with MC2_ERROR_STRUCT unless a field `reserved` is 0, since a later header may use
+/// it.
 template <typename T>
 T read_struct(const T* address, const char* name) {
   const StructHeader header = check_header(address, name);
   if (header.size > sizeof(T)) check_tail(address, sizeof(T), header.size, name);
   T known{};
   std::memcpy(&known, address, std::min(header.size, sizeof(T)));
+  if constexpr (requires { known.reserved; }) {
+    if (known.reserved != 0)
+      fail(MC2_ERROR_STRUCT, std::string(name) + ".reserved", "is not 0; initialise the struct with MC2_INIT");
+  }
   return known;
 }
 

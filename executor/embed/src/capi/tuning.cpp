@@ -177,9 +177,23 @@ extern "C" {
 namespace {
 
 /// A bench with random matrices of the operator. The caller has the communicator's turn.
-std::unique_ptr<embed::Workbench> bench_on(SharedCommunicator& shared, const planner::OpSpec& op) {
+std::unique_ptr<embed::Workbench> bench_on(SharedCommunicator& shared, const planner::OpSpec& op,
+                                           std::vector<planner::Variant> variants = {}) {
   constexpr std::uint64_t kSeed = 1;
-  return take(embed::Workbench::on(shared.get(), shared.backend(), shared.options(), op, kSeed));
+  return take(embed::Workbench::on(shared.get(), shared.backend(), shared.options(), op, kSeed, std::move(variants)));
+}
+
+/// The variants to tune: the named one, or none, which stands for all.
+std::vector<planner::Variant> variants_to_tune(SharedCommunicator& shared, const planner::OpSpec& op,
+                                               const char* variant) {
+  if (variant == nullptr) return {};
+  auto one = planner::parse_variant(variant);
+  if (const auto legal = shared.backend().check_variant(op, shared.options(), one); !legal) {
+    Error refused = legal.error();
+    refused.field = "options.variant";
+    take(Result<void>(std::move(refused)));
+  }
+  return {std::move(one)};
 }
 
 } // namespace
@@ -206,7 +220,7 @@ mc2_status mc2_tune(mc2_communicator* communicator, const mc2_op_spec* op, const
     const auto spec = read_op(op);
     const Pinned<CommunicatorObject> on(communicator);
     const Turn turn = on->shared->take_turn();
-    const auto bench = bench_on(*on->shared, spec);
+    const auto bench = bench_on(*on->shared, spec, variants_to_tune(*on->shared, spec, read.variant));
     return tune(*bench, read);
   });
 }

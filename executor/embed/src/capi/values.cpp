@@ -64,7 +64,6 @@ void read_process(const mc2_communicator_options& from, executor::CommunicatorOp
   if (from.rank_zero == nullptr && (from.local_rank != 0 || from.local_size != 0))
     fail(MC2_ERROR_INVALID_SPEC, "options.rank_zero",
          "is NULL, but local_rank or local_size is given, which worlds of several hosts have");
-  if (from.reserved != 0) fail(MC2_ERROR_STRUCT, "options.reserved", "is not 0; initialise the struct with MC2_INIT");
   if (from.rank_zero != nullptr && from.process_key != nullptr &&
       (from.local_rank < 0 || from.local_rank >= from.local_size))
     fail(MC2_ERROR_INVALID_SPEC, "options.local_rank",

@@ -7,6 +7,7 @@ import typing
 import torch
 
 from ..errors import Error
+from ._groups import GLOO_EXCHANGES_BFLOAT16
 
 
 def is_compiling() -> bool:
@@ -58,3 +59,5 @@ def require_alike(
 def refuse_gloo(tensor: torch.Tensor, backend: str) -> None:
     if tensor.is_cuda and backend == "gloo":
         raise Error("unsupported", "group", "is of backend gloo, which exchanges no tensors of a GPU; use nccl")
+    if tensor.dtype == torch.bfloat16 and backend == "gloo" and not GLOO_EXCHANGES_BFLOAT16:
+        raise Error("unsupported", "dtype", f"is {tensor.dtype}, which gloo exchanges from PyTorch 2 on only")

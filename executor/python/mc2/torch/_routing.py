@@ -10,6 +10,9 @@ from ..errors import Error
 from ._groups import Group
 
 
+_MOST_ROWS = 10**9  # planner::kMaxSize
+
+
 class Routing:
     """How many rows every rank has for each expert of every rank, the same on all ranks, and where this rank's rows
     lie.
@@ -135,10 +138,16 @@ def rounded(rows: int) -> int:
 
 
 def _require_counts(counts: torch.Tensor) -> None:
-    if not bool((counts < 0).any()):
+    if not bool(((counts < 0) | (counts > _MOST_ROWS)).any()):
         return
     for sender, of_sender in enumerate(counts.flatten(1).tolist()):
         for expert, count in enumerate(of_sender):
+            if count > _MOST_ROWS:
+                raise Error(
+                    "invalid_spec",
+                    "counts",
+                    f"rank {sender} has {count} rows for expert {expert}; at most {_MOST_ROWS}",
+                )
             if count < 0:
                 raise Error(
                     "invalid_spec",

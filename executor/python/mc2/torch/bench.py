@@ -119,9 +119,14 @@ def main():
         "--back-to-back", action="store_true", help="mean of calls one behind the other, so that launching counts"
     )
     arguments = parser.parse_args()
-    unknown = [kind for kind in arguments.kinds.split(",") if kind not in KINDS]
-    if unknown:
-        parser.error(f"--kinds: {', '.join(unknown)}: legal are {', '.join(KINDS)}")
+    for option, given, legal in (("--kinds", arguments.kinds, KINDS), ("--models", arguments.models, MODELS)):
+        unknown = [name for name in given.split(",") if name not in legal]
+        if unknown:
+            parser.error(f"{option}: {', '.join(unknown)}: legal are {', '.join(legal)}")
+    for option, given in (("--rows", arguments.rows), ("--rounds", arguments.rounds), ("--shrink", arguments.shrink)):
+        wrong = [each for each in str(given).split(",") if not each.isdecimal() or int(each) < 1]
+        if wrong:
+            parser.error(f"{option}: {', '.join(wrong)}: legal are whole numbers from 1 on")
     started = os.environ.get("WORLD_SIZE") if "RANK" in os.environ else None
     if started is None and arguments.ranks is not None and not 2 <= arguments.ranks <= 1024:
         parser.error(f"--ranks: is {arguments.ranks}; legal: 2 to 1024")

@@ -206,7 +206,7 @@ def moe_layer(
     if (dtype := _autocast.type_for(x)) is not None:  # which stays on for the activation
         x, w_up, w_down = (_autocast.cast(one, dtype) for one in (x, w_up, w_down))
         bias_up, bias_down = (_autocast.cast(one, dtype) for one in (bias_up, bias_down))
-    _check_layer(x, experts, weights, w_up, w_down)
+    _check_layer(x, experts, weights, w_up, w_down, activation)
     if max_rows is not None:
         _check_promise(max_rows)
     for name, w, bias in (("bias_up", w_up, bias_up), ("bias_down", w_down, bias_down)):
@@ -233,17 +233,31 @@ def moe_layer(
             raise Error(
                 "invalid_spec", "experts", f"name expert {wrong[0]}; there are {total}, 0 to {total - 1}"
             ) from error
-        hidden = activation(moe_dispatch_matmul(rows, w_up, routing, bias=bias_up))
-        _native_experts.check_hidden(hidden, (routing.received_count, w_down.shape[1]))
+        dispatched = moe_dispatch_matmul(rows, w_up, routing, bias=bias_up)
+        failure = None
+        try:
+            hidden = activation(dispatched)
+            _native_experts.check_hidden(hidden, (routing.received_count, w_down.shape[1]))
+        except Exception as error:  # raised after the exchange, which the other ranks wait in
+            failure, hidden = error, dispatched.new_zeros(routing.received_count, w_down.shape[1])
         product = moe_matmul_combine(hidden.to(w_down.dtype), w_down, routing, bias=bias_down)
+        if failure is not None:
+            raise failure
     of_tokens = _Return.apply(product, choice).view(*experts.shape, product.shape[1])
     return typing.cast(torch.Tensor, (of_tokens * weights[..., None].to(product.dtype)).sum(1))
 
 
 def _check_layer(
-    x: torch.Tensor, experts: torch.Tensor, weights: torch.Tensor, w_up: torch.Tensor, w_down: torch.Tensor
+    x: torch.Tensor,
+    experts: torch.Tensor,
+    weights: torch.Tensor,
+    w_up: torch.Tensor,
+    w_down: torch.Tensor,
+    activation: Activation,
 ) -> None:
     """Raises Error naming the argument that is wrong."""
+    if not callable(activation):
+        raise Error("invalid_spec", "activation", f"is a {type(activation).__name__}; needs a function of a tensor")
     require_tensors({"x": x, "experts": experts, "weights": weights, "w_up": w_up, "w_down": w_down}, "x")
     require_one_type({"x": x, "w_up": w_up, "w_down": w_down})
     if x.dim() != 2:

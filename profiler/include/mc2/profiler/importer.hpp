@@ -225,9 +225,11 @@ inline constexpr std::string_view kImportedVariant = "imported";
                                                        const std::map<std::string, std::string>& facts,
                                                        const ImportQuestion& question);
 
-/// Checks that the cuts that were read can be cuts of the operator; succeeds where the operator is not known yet.
-/// Errors: as planner::validate_measured_cut, in the field "blocks".
-[[nodiscard]] Result<void> check_cuts(const TimingSet& timings, const ImportQuestion& question);
+/// Checks, for a dry run, that some timing is of the operator and that the cuts that were read can be its cuts;
+/// succeeds where the operator is not known yet. Errors: CannotFit as assemble_profile; as
+/// planner::validate_measured_cut, in the field "blocks".
+[[nodiscard]] Result<void> check_import(const TimingSet& timings, const std::map<std::string, std::string>& facts,
+                                        const ImportQuestion& question);
 
 } // namespace mc2::profiler
 

@@ -47,7 +47,7 @@ struct TuneSettings {
   std::optional<planner::Variant> only; ///< plan with this variant alone, even if the model knows others
   int contender_count = 4;              ///< how many cuts choose_contenders() picks by block count
   std::shared_ptr<const planner::CostModel> known_model =
-      nullptr; ///< used instead of profiling; shared with the caller
+      nullptr; ///< used instead of profiling; of the bench's machine; shared with the caller
 
   /// Sets `plan` to these options and adapts `profile` to them.
   void plan_with(const planner::PlanOptions& options) {

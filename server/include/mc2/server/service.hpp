@@ -58,6 +58,9 @@ class Service {
   /// Decides from the headers alone, before a body is read and without reading the store. Threads: safe to share.
   [[nodiscard]] Admission admit(const RequestHead& head) noexcept;
 
+  /// The target of a request for a log: cut off where it has a token.
+  [[nodiscard]] static std::string loggable(std::string_view target);
+
   /// Whether the store has tokens: revoked, expired and damaged ones count.
   [[nodiscard]] bool has_tokens() const noexcept;
 

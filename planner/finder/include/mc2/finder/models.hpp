@@ -130,6 +130,11 @@ struct FoundModel {
 /// of the read error instead if the kept model could not be read; those of `time_lanes` and planner::at_speed.
 [[nodiscard]] Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& question);
 
+/// The model that the caller gives, as find_model() finds it without other places. So it gets the spread of a machine
+/// of which no runs are known. Sets the question's machine to the model's. Errors: as find_model; without transfer, a
+/// model of another operator is given back, and the planner refuses it.
+[[nodiscard]] Result<FoundModel> found_given(planner::CostModel model, PlanQuestion& question);
+
 /// Whether both come from the same measurements. Among questions that differ in m alone, the m that get the same answer
 /// lie between two bounds, without holes.
 [[nodiscard]] bool is_same_answer(const FoundModel& one, const FoundModel& other);
@@ -163,6 +168,12 @@ template <typename Holds>
 /// What the model predicts for a cut that the caller chose, labelled (see labelled()). Errors: as planner::predict_cut.
 [[nodiscard]] Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& question,
                                                  const planner::Cut& cut);
+
+/// The plan that a given model gives, or what it predicts for a cut: found_given(), then plan_with() or predict_with().
+/// Errors: of both.
+[[nodiscard]] Result<planner::Plan> plan_given(planner::CostModel model, PlanQuestion question);
+[[nodiscard]] Result<planner::Plan> predict_given(planner::CostModel model, PlanQuestion question,
+                                                  const planner::Cut& cut);
 
 /// predict_with() as `mc2 plan --anchor` makes it, at uncut times that were measured earlier. They take the place of
 /// question.time_lanes, and their variant that of question.variant. Errors: as find_model and predict_with.

@@ -47,6 +47,9 @@ struct FoundPlan {
 /// range and was never run.
 [[nodiscard]] bool is_stopgap(const planner::Plan& plan) noexcept;
 
+/// Why no plan that was made before, here or by a service, answers a question with `time_lanes`.
+[[nodiscard]] Error not_at_present_speed();
+
 /// The answer of a service as a found plan. It must be for the operator and machine that were asked for.
 [[nodiscard]] FoundPlan served_plan(const store::PlanAnswer& answer, std::string source);
 

@@ -69,6 +69,9 @@ using TokenRandomness = std::array<std::uint8_t, 36>;
 /// The identifier within a token's text; empty if the text has another form.
 [[nodiscard]] std::string_view token_id(std::string_view text) noexcept;
 
+/// Whether any part of the text has the form of a token.
+[[nodiscard]] bool holds_token(std::string_view text) noexcept;
+
 /// BLAKE2b-256 in hexadecimal.
 [[nodiscard]] std::string token_hash(std::string_view text);
 
