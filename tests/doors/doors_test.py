@@ -511,6 +511,49 @@ class DoorsTest(program.ProgramTest):
 
     # Machines that are not here. Python takes cuts of the operator itself that ran there through mc2.refine() only.
 
+    def test_a_model_alone_plans_alike(self):
+        """Also at an m where blocks are longer than was measured."""
+        store = self.directory / "none.db"
+        mc2.Store(store).close()
+        layers = self.directory / "layers.csv"
+        layers.write_text("model,layer,parallel,n,k\na,down,row,1024,2048\n")
+        op = op_of()
+        document = json.loads(self.model(op, dict(self.machine(2).fields)).to_json())
+        document["variants"][0]["compute"]["curve"]["valid_max_x"] = 512
+        file = self.directory / "given.json"
+        file.write_text(json.dumps(document))
+        model = mc2.CostModel.from_json(file.read_text())
+        service = serving.Service(store, self.directory)
+        self.addCleanup(service.process.wait, 20)
+        self.addCleanup(service.process.terminate)
+        for m in (1024, 4096):
+            asked = op_of(m)
+            shape = ["--m", m, "--n", asked.n, "--k", asked.k]
+            planned = json.loads(self.mc2("plan", "--model", file, *shape, "--store", store, "--json").stdout)
+            request = {"schema": "mc2.request/1", "op": document_of(asked)}
+            what_if = {"schema": "mc2.what_if/1", "model": document, "request": request}
+            answer = json.loads(service.request("POST", "/v1/what-if", json.dumps(what_if))[2])
+            self.assertEqual(answer.get("plan"), planned, answer)
+            self.assertEqual(json.loads(mc2.plan(asked, model).to_json()), planned)
+            blocks = planned["cut"]["block_rows"]
+            named = self.mc2("plan", "--model", file, *shape, "--blocks", ",".join(map(str, blocks)), "--json")
+            predicted = json.loads(mc2.predict(asked, model, blocks).to_json())
+            self.assertEqual(predicted["makespan"], json.loads(named.stdout)["makespan"])
+            interval = [planned["makespan"][end] for end in ("low_us", "high_us")]
+            for table in (
+                self.mc2("export", "--model", file, "--rows", m, "--format", "csv").stdout,
+                self.mc2(
+                    *("sweep", "--shapes", layers, "--kinds", asked.kind, "--ranks", 2, "--dtype", "f32"),
+                    *("--model", file, "--m", m, "--csv"),
+                ).stdout,
+            ):
+                lines = [line for line in table.splitlines() if line and not line.startswith("#")]
+                row = dict(zip(lines[0].split(","), lines[1].split(",")))
+                shown = [float(row[name]) for name in row if name.endswith(("low_us", "high_us"))]
+                self.assertEqual(len(shown), 2, row)
+                for end, value in zip(interval, shown):
+                    self.assertAlmostEqual(value, end, delta=0.01 * end)
+
     def imported(self, device, m=4096, k=3072, matmuls=(), collectives=(), cuts=()):
         """A store in which the program keeps logs of these sizes and times in us. Returns its path."""
         store = self.directory / f"{device}.db"
