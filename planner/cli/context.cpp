@@ -313,6 +313,12 @@ void PlanningOptions::add_to(CLI::App& app) {
   given.set(app, first_option);
 }
 
+void PlanningOptions::exclude_choosing(CLI::Option& blocks) {
+  for (const char* option : {"--strategy", "--align", "--min-block", "--max-blocks", "--runners-up", "--objective",
+                             "--allow-small-gain", "--short-block"})
+    blocks.excludes(option);
+}
+
 Result<store::PlanRequest> PlanningOptions::request(planner::OpSpec op) const {
   store::PlanRequest request{std::move(op), values, alignment.has_value(), min_block_rows.has_value()};
   request.options.alignment = alignment.value_or(values.alignment);

@@ -121,6 +121,8 @@ struct PlanningOptions {
   GivenOptions given;
 
   void add_to(CLI::App& app);
+  /// Refuses, beside an option that gives the blocks, those of add_to() that choose among cuts.
+  static void exclude_choosing(CLI::Option& blocks);
   /// The request for a plan of the operator. Notes whether --align and --min-block are given, as the machine decides
   /// about them otherwise. Errors: InvalidSpec, UnknownName.
   [[nodiscard]] Result<store::PlanRequest> request(planner::OpSpec op) const;

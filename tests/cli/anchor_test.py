@@ -28,8 +28,9 @@ class AnchorTest(ProgramTest):
         self.assertGreater(anchored["serial_us"], 0)
 
     def test_named_blocks_and_given_models_are_anchored_too(self):
-        blocks = self.planned("--anchor", "--blocks", f"{SHAPE[SHAPE.index('--m') + 1]}")
-        self.assertIn("at the speed", blocks["makespan"]["reason"])
+        rows = SHAPE[SHAPE.index("--m") + 1]
+        named = self.succeed("plan", *SHAPE, *MACHINE, "--store", self.store, "--json", "--anchor", "--blocks", rows)
+        self.assertIn("at the speed", json.loads(named)["makespan"]["reason"])
         model = self.directory / "model.json"
         model.write_text(self.succeed("fit", *SHAPE, *MACHINE, "--store", self.store, "--json"))
         self.assertIn("at the speed", self.planned("--anchor", "--model", model)["makespan"]["reason"])

@@ -226,6 +226,10 @@ class OptionTest(ProgramTest):
             )
         chosen = ["plan", *SHAPE, *MACHINE, "--blocks", "64,32", "--strategy", "free", "--store", self.store]
         self.refuse(USAGE, chosen, "--blocks", "--strategy")
+        for limit in (["--align", 8], ["--min-block", 8], ["--max-blocks", 2], ["--objective", 0.9]):
+            for command in ("plan", "run"):
+                asked = [command, *SHAPE, *MACHINE, "--blocks", "64,32", *limit, "--store", self.store]
+                self.refuse(USAGE, asked, "--blocks", limit[0])
         self.refuse(
             USAGE, ["run", "--plan", "plan.json", "--blocks", "64,32", "--store", self.store], "--plan: ", "--blocks"
         )

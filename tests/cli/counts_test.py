@@ -97,6 +97,8 @@ class CountsTest(ProgramTest):
         other, third = self.directory / "other.csv", self.directory / "third.csv"
         other.write_text("20,20,20\n20,20,20\n20,20,20\n")
         third.write_text("1,1\n1,1\n")
+        named = ["plan", *asked, *MACHINE, "--counts", self.file, other, "--blocks", "20,20"]
+        self.refuse(USAGE, named, "--blocks: are predicted for one table")
         asked = ["plan", *asked, *MACHINE, "--align", 8, "--counts", self.file, other]
         page = program.unwrapped(self.succeed(*asked))
         self.assertIn("in the mean of 2 tables of counts it takes", page)
@@ -108,7 +110,6 @@ class CountsTest(ProgramTest):
         third.write_text("1,1,1,1,1,1\n" * 3)
         self.refuse(USAGE, [*asked, third], "--counts: are of 2 experts on a rank in ", "and of 1 in ")
         third.write_text("1,1\n1,1\n")
-        self.refuse(USAGE, [*asked, "--blocks", "20,20"], "--blocks: are predicted for one table")
         self.refuse(USAGE, [*asked, third], "--counts: are of 2 ranks")
 
     def test_a_plan_for_counts_tells_what_they_cost(self):

@@ -123,8 +123,12 @@ class LimitsTest(ServiceTest):
                 self.assertEqual((status, name, problem["request_id"]), (413, "mine", "mine"), (path, framing))
                 for part in parts:
                     self.assertIn(part, problem["detail"])
-        status, _, problem = self.refused(service, b"GET /livez HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 1000)
-        self.assertEqual(status, 431)
+        head = b"GET /livez HTTP/1.1\r\nHost: x\r\n"
+        status, name, problem = self.refused(service, head + b"X: " + b"a" * 1000)
+        self.assertRegex(name, "^mc2-[0-9a-f]+$")
+        self.assertEqual((status, problem["request_id"]), (431, name))
+        status, name, _ = self.refused(service, head + b"X-Request-Id: unread\r\nX: " + b"a" * 1000)
+        self.assertEqual((status, name), (431, "unread"))
         self.assertIn("1000 bytes", problem["detail"])
         self.assertIn("--header-bytes", problem["detail"])
         service.raw(

@@ -321,6 +321,8 @@ Result<planner::PlanRanges> PlanCommand::ranges(const store::PlanRequest& reques
   for (const auto& [is_given, option] : {std::pair(!blocks.empty(), "--blocks"),
                                          {is_anchored, "--anchor"},
                                          {imbalance.has_value(), "--imbalance"},
+                                         {planning.given.has("--runners-up"), "--runners-up"},
+                                         {is_verbose, "--verbose"},
                                          {!counts_files.empty(), "--counts"}})
     if (is_given)
       return Error{ErrorCode::InvalidSpec, option, "holds for one m; leave it out, or name one m instead of a range"};
@@ -442,10 +444,11 @@ Command add_plan(CLI::App& app, ServerOptions& server) {
       "unknown name lists the known ones");
   sub->add_option("--request", command->request_file,
                   "read operator and options from this mc2.request/1 document (schemas/request.schema.json)");
-  sub->add_option("--blocks", command->blocks, "predict these blocks instead of choosing, e.g. 512,4x896")
-      ->check(
-          {[](std::string& text) { return std::string(text.empty() ? "is empty; legal: such as 512,4x896" : ""); }, ""})
-      ->excludes("--strategy"); // the blocks leave no choice
+  PlanningOptions::exclude_choosing(
+      *sub->add_option("--blocks", command->blocks, "predict these blocks instead of choosing, e.g. 512,4x896")
+           ->check(
+               {[](std::string& text) { return std::string(text.empty() ? "is empty; legal: such as 512,4x896" : ""); },
+                ""}));
   sub->add_option(
          "--imbalance", command->imbalance,
          "plan as if one rank's experts received this many times the mean number of rows, which is --m (all-to-all "

@@ -273,11 +273,11 @@ Result<ExitCode> RunCommand::run() {
 
 void add_options(RunCommand& command, CLI::App& sub) {
   sub.add_option("--plan", command.plan_name, "a plan file, or the digest of a kept plan");
-  sub.add_option("--blocks", command.blocks, "run these blocks, e.g. 512,4x896")
-      ->check([](const std::string& text) {
-        return text.empty() ? std::string("is empty; name the rows of each block") : std::string();
-      })
-      ->excludes("--strategy"); // the blocks leave no choice
+  PlanningOptions::exclude_choosing(*sub.add_option("--blocks", command.blocks, "run these blocks, e.g. 512,4x896")
+                                         ->check([](const std::string& text) {
+                                           return text.empty() ? std::string("is empty; name the rows of each block")
+                                                               : std::string();
+                                         }));
   sub.add_flag("--no-transfer", command.no_transfer, kNoTransferHelp);
   sub.add_option("--counts", command.counts_file,
                  "exchange these rows, a CSV file (all-to-all kinds): line r has what rank r sends to each rank, or to "

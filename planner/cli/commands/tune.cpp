@@ -62,6 +62,9 @@ struct TuneCommand {
   [[nodiscard]] Result<std::optional<client::Client>> receiver() const;
   [[nodiscard]] Result<void> send(const client::Client& client, const planner::OpSpec& spec,
                                   const profiler::TuneSettings& settings, store::Layers& layers) const;
+  /// Checks what the backend can run before the first of several shapes is measured. Errors: Backend::supports, naming
+  /// the shape.
+  [[nodiscard]] Result<void> check_support(const std::vector<planner::OpSpec>& list) const;
   [[nodiscard]] Result<ExitCode> run() const;
 };
 
@@ -106,6 +109,16 @@ Result<std::vector<planner::OpSpec>> TuneCommand::shapes() const {
   if (op.is_given()) return Error{ErrorCode::InvalidSpec, "--shapes", "names the shapes; leave out --m, --n and --k"};
   MC2_ASSIGN(const auto content, read_file(shapes_file));
   return parse_shapes(content, shapes_file, op);
+}
+
+Result<void> TuneCommand::check_support(const std::vector<planner::OpSpec>& list) const {
+  if (shapes_file.empty()) return {}; // one shape is refused before it is measured
+  MC2_ASSIGN(const auto backend, machine.find());
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if (const auto supported = backend->supports(list[i]); !supported)
+      return Error{supported.error().code, shapes_file,
+                   "shape " + std::to_string(i + 1) + " (" + list[i].text() + "): " + supported.error().text()};
+  return {};
 }
 
 Result<profiler::TuneSettings> TuneCommand::settings() const {
@@ -207,6 +220,7 @@ Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const profiler::
 Result<ExitCode> TuneCommand::run() const {
   MC2_ASSIGN(const auto list, shapes());
   MC2_ASSIGN(const auto checked, settings());
+  MC2_TRY(check_support(list));
   MC2_ASSIGN(const auto client, receiver());
   MC2_ASSIGN(auto layers, store.open(StoreUse::Write));
   DocumentPrinter documents(is_json && !shapes_file.empty());

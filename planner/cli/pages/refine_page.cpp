@@ -129,7 +129,10 @@ std::string unusable_text(const Refinement& refinement) {
 }
 
 std::string use_text(const Refinement& refinement) {
-  if (refinement.measured.empty()) return "nothing was measured yet: run these cuts";
+  if (refinement.measured.empty())
+    return std::string(refinement.is_serial_measured ? "only the uncut operator was measured yet"
+                                                     : "nothing was measured yet") +
+           (refinement.next.empty() ? "" : ": run these cuts");
   if (!refinement.has_usable_cut()) return unusable_text(refinement);
   if (!refinement.plan.is_cut()) return "use: do not cut; no cut that was measured is faster than serial";
   const CutBelief* fastest = nullptr;

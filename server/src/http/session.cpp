@@ -80,9 +80,8 @@ auto into(error_code& error) { return net::redirect_error(net::use_awaitable, er
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
 
 /// The client's X-Request-Id if it is fit for a log (1 to 64 letters, digits and "-_."), else a number of this service.
-std::string request_id(const RequestHeader& message) {
+std::string request_id(std::string_view given) {
   static std::atomic<std::uint64_t> last{0};
-  const std::string_view given = view(message["X-Request-Id"]);
   const auto is_fit = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
   };
@@ -124,7 +123,7 @@ Request to_request(const Parser::value_type& message) {
           .user_agent = std::string(view(message[http::field::user_agent])),
           .via = joined(message, http::field::via),
           .last_event_id = std::string(view(message["Last-Event-ID"])),
-          .id = request_id(message)};
+          .id = request_id(view(message["X-Request-Id"]))};
 }
 
 /// The value of a header; empty if it is given twice, as a proxy may have read the other value.
@@ -231,7 +230,8 @@ constexpr std::string_view kTlsOnly =
     "this port speaks TLS: ask https://\r\n";
 
 /// Takes the place of a request that was not read, or could not be.
-Request nameless() {
+/// @param id  the client's, if as much was read
+Request nameless(std::string_view id) {
   return {.method = "-",
           .target = "-",
           .body = {},
@@ -243,7 +243,7 @@ Request nameless() {
           .user_agent = {},
           .via = {},
           .last_event_id = {},
-          .id = "-"};
+          .id = request_id(id)};
 }
 
 /// The part of a connection that stopping uses, on the connection's executor only.
@@ -334,7 +334,8 @@ class Connection {
     lowest_.expires_after(limits_->header_timeout);
     error = co_await read(parser, Part::Header);
     if (error) {
-      const Request unread = nameless(); // named, because GCC 12 destroys temporaries of such expressions too early
+      // Named, because GCC 12 destroys temporaries of such expressions too early.
+      const Request unread = nameless(view(parser.get()["X-Request-Id"]));
       co_return co_await refuse(error, unread);
     }
     co_return co_await read_and_answer(parser);
@@ -738,8 +739,9 @@ net::awaitable<void> turn_away(Stream stream, [[maybe_unused]] PlaceTaken place)
   lowest.expires_after(kMostTime); // for all that follows
   if constexpr (std::is_same_v<Stream, TlsStream>)
     co_await stream.async_handshake(net::ssl::stream_base::server, into(error));
-  const Response full = busy("too many connections; come back in a second", "-");
-  Message message = to_message(full, nameless(), 11, false);
+  const Request unread = nameless({});
+  const Response full = busy("too many connections; come back in a second", unread.id);
+  Message message = to_message(full, unread, 11, false);
   if (!error) co_await http::async_write(stream, message, into(error));
   error_code ignored;
   if constexpr (std::is_same_v<Stream, TlsStream>) {
