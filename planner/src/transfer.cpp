@@ -352,9 +352,8 @@ MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled) {
     }
   }
   for (auto& [variant, us] : saved_us) {
-    const auto middle = us.begin() + static_cast<std::ptrdiff_t>(us.size() / 2);
-    std::ranges::nth_element(us, middle);
-    times.saved_us_by_variant[variant] = *middle;
+    std::ranges::sort(us);
+    times.saved_us_by_variant[variant] = (us[(us.size() - 1) / 2] + us[us.size() / 2]) / 2;
   }
   for (const auto& [variant, by_bytes] : seen_us)
     for (const auto& [bytes, us] : by_bytes) times.by_variant[variant].push_back({bytes, geometric_mean(us)});

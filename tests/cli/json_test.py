@@ -4,7 +4,7 @@ import json
 import sqlite3
 
 import program
-from program import EXAMPLE_MODEL, MACHINE, NEGATIVE, QUICK, SHAPE, SUCCESS, USAGE, ProgramTest
+from program import EXAMPLE_MODEL, MACHINE, NEGATIVE, QUICK, SHAPE, SUCCESS, UNSUPPORTED, USAGE, ProgramTest
 
 TOPOLOGY = program.SOURCE_DIRECTORY / "data" / "topologies" / "dgx_h100.json"
 
@@ -91,10 +91,17 @@ class JsonTest(ProgramTest):
 
     def test_an_array_is_whole_where_a_shape_is_refused(self):
         shapes = self.directory / "shapes.csv"
-        shapes.write_text("m,n,k,dtype\n96,64,64,f32\n96,64,64,f8e4m3\n")
-        done = self.mc2("tune", "--shapes", shapes, *MACHINE, *QUICK, "--store", self.store, "--json")
+        shapes.write_text("m,n,k,op\n96,64,64,matmul_all_reduce\n96,64,64,all_gather_matmul\n")
+        asked = ["tune", "--shapes", shapes, *QUICK, "--store", self.store, "--json"]
+        done = self.mc2(*asked, "--variant", "two_shot")  # which gathers do not have
         self.assertNotEqual(done.returncode, SUCCESS)
         self.assertEqual(len(json.loads(done.stdout)), 1)
+
+    def test_what_the_machine_cannot_run_is_refused_before_the_first_shape(self):
+        shapes = self.directory / "shapes.csv"
+        shapes.write_text("m,n,k,dtype\n96,64,64,f32\n96,64,64,f8e4m3\n")
+        asked = ["tune", "--shapes", shapes, *MACHINE, *QUICK, "--store", self.store, "--json"]
+        self.refuse(UNSUPPORTED, asked, "shapes.csv: shape 2 (", "dtype: CPUs do not multiply f8e4m3")
 
     def test_a_table_is_csv_or_json(self):
         self.refuse(USAGE, ["sweep", "--topology", TOPOLOGY, "--csv", "--json"], "--csv", "--json")

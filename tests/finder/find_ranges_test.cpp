@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <map>
 
+#include "mc2/store/codec.hpp"
 #include "support/models.hpp"
 
 namespace mc2::finder::find_ranges_test {
@@ -219,6 +222,29 @@ TEST(FindRanges, TakeMessagesOfEachLengthAsThatMAlone) {
     const double alike = m == 1024 ? 0 : 0.02; // messages of neighbouring m take nearly as long
     ASSERT_LE(us, own.makespan.us * (1 + planner::kRangeTolerance + alike) * (1 + 1e-9))
         << m << ": " << plan.cut.text();
+  }
+}
+
+// A model of another n and k of a GPU has waves up to the m that it was found for. Beyond, its curve is a guess.
+TEST(FindRanges, ATransferredModelReachesToTheEndOfTheRange) {
+  std::ifstream file(MC2_SOURCE_DIR "/data/h200_x2/models/matmul_all_reduce_m1024_n4096_k7168.json");
+  const CostModel model = store::decode_model(std::string(std::istreambuf_iterator<char>(file), {})).value();
+  const auto asked = [&](std::int64_t m) {
+    PlanQuestion one{.op = model.op, .machine = model.fingerprint};
+    one.op.m = m;
+    one.op.n = 5120;
+    one.op.k = 6144;
+    return one;
+  };
+  const PlanRanges ranges = find_ranges(ModelPlaces{.given = {model}}, asked(8192), 1024).value();
+  for (const std::int64_t m : {1536, 2048, 3000, 4096, 5300, 6600, 8192}) {
+    PlanQuestion one = asked(m);
+    const auto plan = planner::plan_at(ranges, m).value();
+    const auto own = plan_given(model, one).value();
+    EXPECT_EQ(plan.is_cut(), own.is_cut()) << m;
+    one.variant = plan.variant;
+    const double us = predict_given(model, one, plan.cut).value().makespan.us;
+    EXPECT_LE(us, own.makespan.us * 1.02) << m << ": " << plan.cut.text() << " instead of " << own.cut.text();
   }
 }
 

@@ -323,6 +323,10 @@ TEST(MessageTimes, WhatOthersSaveHoldsForAModelThatCouldNotTell) {
   const char* const shares = kTileStoreVariant.data();
   EXPECT_NEAR((1 - factor_of(1.02, shares)) * communication_us(longer), saved_us, 1e-9);
   EXPECT_NEAR((1 - factor_of(0.998, shares)) * communication_us(longer), saved_us, 1e-9);
+  const std::vector two{model_of(1.02, shares, 1024), model_of(0.5, shares), model_of(0.8, shares)};
+  const double of_two =
+      at_length(two.front(), message_times(two, two.front().op), asked).variants.front().communication.slowdown;
+  EXPECT_NEAR((1 - of_two) * communication_us(longer), 0.35 / 0.25 * saved_us, 1e-9); // of 0.5 and 0.2
   EXPECT_EQ(factor_of(1.3, shares), 1.3); // contention clearly above 1 is the model's own
   EXPECT_EQ(factor_of(1.02, "direct"), 1.02);
   const CostModel own = model_of(0.6, shares, 1024);

@@ -107,13 +107,24 @@ class Segments {
     return {};
   }
   Result<void> plan_at_one_speed(const FoundModel& found, std::int64_t last_m) {
-    const auto label = [&](planner::Plan plan) { return labelled(std::move(plan), found, question_); };
-    const auto model_from = [&](std::int64_t m) { return model_until(found, m, last_m); };
+    const FoundModel used = reaching(found, last_m);
+    const auto label = [&](planner::Plan plan) { return labelled(std::move(plan), used, question_); };
+    const auto model_from = [&](std::int64_t m) { return model_until(used, m, last_m); };
     MC2_ASSIGN(auto part, planner::plan_ranges(question_.op, next_m_, last_m, model_from, options_of(question_), label,
                                                question_.is_stopped));
     for (PlanRange& range : part.ranges) add(result_, std::move(range));
     result_.planned_count += part.planned_count;
     return {};
+  }
+  /// The answer with curves that reach to last_m: those of a transferred model have waves up to the m that it was found
+  /// for, and are the same below that.
+  [[nodiscard]] FoundModel reaching(FoundModel found, std::int64_t last_m) const {
+    if (!found.transfer) return found;
+    auto longest = find_(at_m(question_, last_m));
+    if (!longest || !is_same_answer(longest.value(), found)) return found;
+    found.model = std::move(longest.value().model);
+    found.transfer = std::move(longest.value().transfer);
+    return found;
   }
   /// The model for the m from first_m on. If the model depends on m, it is the one for the last of a few similar m, and
   /// is valid up to there. The m that was profiled is never grouped with others.

@@ -27,12 +27,13 @@ auto first_match(const std::vector<Store>& stores, Find find) -> decltype(find(s
 }
 
 /// Adds what another layer knows, and orders everything by time, newest first. What was copied from one layer to
-/// another counts once.
+/// another counts once. Keeps the newest `most`, as many as one layer gives.
 template <typename Dated>
-void join_newest_first(std::vector<Dated>& all, const std::vector<Dated>& more) {
+void join_newest_first(std::vector<Dated>& all, const std::vector<Dated>& more, std::size_t most) {
   for (const Dated& one : more)
     if (std::ranges::find(all, one) == all.end()) all.push_back(one);
   std::ranges::stable_sort(all, std::greater(), &Dated::at);
+  if (all.size() > most) all.resize(most);
 }
 
 /// Opens a read-only layer. Returns every failure as an Error, so that the writable layer works in any case.
@@ -98,8 +99,8 @@ planner::SpeedRecord Layers::speed_record(const planner::OpSpec& op, const plann
   planner::SpeedRecord record;
   for (const Store& store : stores_)
     if (const auto kept = store.speed_record(op, fingerprint)) {
-      join_newest_first(record.ratios, kept.value().ratios);
-      join_newest_first(record.runs, kept.value().runs);
+      join_newest_first(record.ratios, kept.value().ratios, kMostSpeedRatios);
+      join_newest_first(record.runs, kept.value().runs, kMostUncutRuns);
     }
   return record;
 }
