@@ -113,7 +113,7 @@ void OpOptions::add_to(CLI::App& app, bool is_required, bool takes_range) {
            [this](const std::string& text) {
              const NumberRange range = read_range(text);
              m = range.last;
-             if (range.first < range.last) first_m = range.first;
+             if (text.find(':') != std::string::npos) first_m = range.first;
            },
            rows + "; first:last plans every m from first to last, as ranges")
         ->required(is_required)

@@ -53,7 +53,9 @@ Result<store::StoredPlan> load_predicted_plan(const std::string& name, const cha
 Result<void> check_predicted(const planner::Plan& plan, const std::string& name, const char* option) {
   if (plan.makespan.us > 0) return {};
   return Error{ErrorCode::InvalidSpec, option,
-               name + " predicts nothing: there was no model of its operator; name a plan that has a prediction"};
+               name +
+                   " predicts nothing: it was made without a model, or read back from an edited export; mc2 plan "
+                   "--blocks predicts blocks"};
 }
 
 StoreUse look_up_use(const ServerOptions& server) { return server.is_given() ? StoreUse::Keep : StoreUse::Read; }

@@ -95,7 +95,9 @@ void compare_with_model(Explanation& explanation, const CostModel& model) {
         "present state");
   if (std::abs(us - plan.makespan.us) <= kSamePrediction * plan.makespan.us) return;
   explanation.notes.push_back("the cost model predicts " + time_text(us) + " for this cut and the plan " +
-                              time_text(plan.makespan.us) + ": the model has changed since, or is not the plan's");
+                              time_text(plan.makespan.us) +
+                              ": the model has changed since, is not the plan's, or was asked with --contention or "
+                              "--block-overhead");
 }
 
 /// The account by the model, so that both sides of a difference come from the same model; none for a cut of too many

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "mc2/planner/speed_spread.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "support/invented_bench.hpp"
 
@@ -87,8 +88,15 @@ TEST(Tune, KeepsTheFastestCutThatWasCheckedAndRaced) {
   EXPECT_GT(tuned.plan.validation->benefit_low, 0.25);
   // The prediction stays in the plan beside the measurement.
   EXPECT_NE(tuned.plan.makespan.provenance, planner::Provenance::Measured);
-  EXPECT_EQ(tuned.plan.makespan,
-            planner::predict_cut(bench.op(), *tuned.model, tuned.plan.variant, tuned.plan.cut).value().makespan);
+  // For other days, plan and runners-up are predicted by the model that the race has corrected.
+  const auto later = planner::with_spread(*tuned.model, planner::speed_spread({}));
+  const auto predicted = [&](const planner::Variant& variant, const planner::Cut& cut) {
+    return planner::predict_cut(bench.op(), later, variant, cut).value().makespan;
+  };
+  EXPECT_EQ(tuned.plan.makespan, predicted(tuned.plan.variant, tuned.plan.cut));
+  EXPECT_FALSE(tuned.plan.runners_up.empty());
+  for (const auto& loser : tuned.plan.runners_up)
+    EXPECT_EQ(loser.makespan_us, predicted(loser.variant, loser.cut).us) << loser.cut.text();
   EXPECT_EQ(notebook.plans, std::vector{tuned.plan});
   EXPECT_EQ(notebook.models.back(), *tuned.model);
   EXPECT_EQ(notebook.race_count, 1);

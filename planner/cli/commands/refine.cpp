@@ -51,6 +51,10 @@ Result<void> RefineCommand::check() const {
   if (!planning.values.require_significant_gain)
     return Error{ErrorCode::InvalidSpec, "--allow-small-gain",
                  "has no effect: cuts of small predicted gain are measured anyway; leave it out"};
+  for (const char* option : {"--strategy", "--short-block", "--runners-up", "--objective"})
+    if (planning.given.has(option))
+      return Error{ErrorCode::InvalidSpec, option,
+                   "has no effect: the cut to use is the fastest of those that ran; leave it out"};
   return {};
 }
 

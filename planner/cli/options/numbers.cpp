@@ -53,7 +53,8 @@ CLI::Validator number_or_range(std::int64_t low, std::int64_t high) {
         const std::size_t colon = text.find(':');
         for (const std::string& part : {text.substr(0, colon), text.substr(colon == std::string::npos ? 0 : colon + 1)})
           if (std::string complaint = complaint_about(part, low, high); !complaint.empty())
-            return complaint + (colon == std::string::npos ? ", or a range first:last" : "");
+            return complaint + (colon == std::string::npos ? ", or a range first:last"
+                                                           : "; a range is first:last, both within these bounds");
         const NumberRange range = read_range(text);
         return range.first <= range.last ? std::string() : "is " + text.substr(0, 32) + "; the first is above the last";
       },

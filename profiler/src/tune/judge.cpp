@@ -1,5 +1,6 @@
 #include "tune/judge.hpp"
 
+#include "mc2/planner/speed_spread.hpp"
 #include "mc2/planner/text.hpp"
 
 namespace mc2::profiler {
@@ -17,6 +18,16 @@ Result<Plan> predicted(const planner::OpSpec& op, const planner::CostModel& mode
   auto plan = planner::predict_cut(op, model, raced.variant, raced.cut);
   if (plan && plan.value().schedule != raced.schedule) return raced;
   return plan;
+}
+
+/// The same for several, so that a plan and its runners-up are of one model.
+std::vector<Plan> predicted(const planner::OpSpec& op, const planner::CostModel& model, std::span<const Plan> raced) {
+  std::vector<Plan> plans;
+  for (const Plan& one : raced) {
+    auto plan = predicted(op, model, one);
+    plans.push_back(plan ? std::move(plan).value() : one);
+  }
+  return plans;
 }
 
 } // namespace
@@ -43,17 +54,23 @@ std::vector<planner::RunnerUp> losers(const Race& race, std::span<const Plan> co
   for (std::size_t i = 0; i < contenders.size(); ++i) {
     const bool is_winner = contenders[i].cut == winner.cut && contenders[i].variant == winner.variant;
     if (is_winner || race.contenders[i].is_serial) continue;
-    const double benefit = race.contenders[i].validation().benefit;
+    const planner::Validation v = race.contenders[i].validation();
+    const bool is_noise = v.benefit > winning_benefit && v.benefit_low <= 0;
     result.push_back({contenders[i].cut, contenders[i].variant, contenders[i].makespan.us,
-                      "measured benefit " + percent_text(benefit) + " against " + percent_text(winning_benefit)});
+                      "measured benefit " + percent_text(v.benefit) +
+                          (is_noise ? " (95 % interval " + number(v.benefit_low * 100, "%+.1f") + " to " +
+                                          number(v.benefit_high * 100, "%+.1f %%") + "), which the noise explains"
+                                    : " against " + percent_text(winning_benefit))});
   }
   return result;
 }
 
-Result<Plan> judge(const planner::OpSpec& op, const planner::CostModel& model, const Race& race,
+Result<Plan> judge(const planner::OpSpec& op, const planner::CostModel& raced_model, const Race& race,
                    std::span<const Plan> contenders, const planner::PlanOptions& options) {
   const int winner = winner_of({&race, 1});
-  MC2_ASSIGN(const auto searched, planner::make_plan(op, model, options));
+  MC2_ASSIGN(const auto searched, planner::make_plan(op, raced_model, options));
+  // The plan is kept for other days, so its interval has what a machine's speed changes by.
+  const planner::CostModel model = planner::with_spread(raced_model, planner::speed_spread({}, 0));
   if (winner < 0) {
     const bool is_modelled = model.cost_of(race.serial_variant) != nullptr;
     MC2_ASSIGN(auto plan,
@@ -61,7 +78,7 @@ Result<Plan> judge(const planner::OpSpec& op, const planner::CostModel& model, c
     plan.strategy = searched.strategy;
     if (is_modelled) plan.validation = race.serial_validation();
     plan.reason = uncut_reason(op, race);
-    plan.runners_up = losers(race, contenders, plan, 0);
+    plan.runners_up = losers(race, predicted(op, model, contenders), plan, 0);
     return plan;
   }
   const auto index = static_cast<std::size_t>(winner);
@@ -70,7 +87,7 @@ Result<Plan> judge(const planner::OpSpec& op, const planner::CostModel& model, c
   plan.validation = race.contenders[index].validation();
   plan.reason = "fastest of " + std::to_string(race.contenders.size()) + " cuts raced on this machine, " +
                 std::string(to_string(plan.bound)) + " bound";
-  plan.runners_up = losers(race, contenders, plan, plan.validation->benefit);
+  plan.runners_up = losers(race, predicted(op, model, contenders), plan, plan.validation->benefit);
   return plan;
 }
 

@@ -71,6 +71,9 @@ std::vector<std::string> provenance_lines(const planner::PlanRanges& ranges) {
                                      percent_text(ranges.loss(), 2) + " slower than the best cut; " +
                                      std::string(to_string(ranges.provenance())),
                                  "machine: " + ranges.fingerprint.label()};
+  for (const planner::PlanGap& gap : ranges.gaps)
+    lines.push_back("no plan for m of " + std::to_string(gap.first_m) + " to " + std::to_string(gap.last_m) + ": " +
+                    gap.reason);
   std::transform(lines.begin(), lines.end(), lines.begin(), comment_line);
   return lines;
 }
