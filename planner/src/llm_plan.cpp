@@ -190,6 +190,9 @@ Result<std::optional<std::int64_t>> sequence_parallel_from(std::span<const LlmSt
 std::vector<LlmRest> rest_of(const LlmConfig& config) {
   std::vector<LlmRest> result{{"embedding", "rows of a table, then an all-reduce: no matmul to hide it behind"},
                               {"logits", "a matmul, then an all-gather: none of mc2's operators, and once in a step"}};
+  if (!config.quantization.empty())
+    result.push_back({"quantized weights", "quantization_config names " + config.quantization +
+                                               ", which is not planned; --dtype f8e4m3 plans 8-bit floats"});
   if (config.latent) result.push_back({"projections to latent vectors", "every rank holds them whole: no collective"});
   if (config.latent) result.push_back({"rotated columns of keys", "gathered beside the latent vectors: no matmul"});
   if (!config.experts) return result;

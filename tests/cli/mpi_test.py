@@ -183,9 +183,8 @@ class MpiTest(JobTest):
     def test_ranks_that_pretend_different_nodes_are_refused(self):
         self.make_empty_store()
         run = [MC2, "run", *SHAPE, "--blocks", "64,192", "--store", str(self.store)]
-        launch = self.launch(2)
-        launch[launch.index("-np") + 1] = "1"
-        done = self.run_job([*launch, *run, ":", "-np", "1", "-x", "MC2_PRETENDED_NODES=0,1", *run])
+        of_rank_1 = '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || export MC2_PRETENDED_NODES=0,1; exec "$@"'
+        done = self.run_job([*self.launch(2), "sh", "-c", of_rank_1, "sh", *run])
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("MC2_PRETENDED_NODES: rank 1 has another value than rank 0", done.stderr)
 

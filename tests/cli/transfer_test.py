@@ -49,8 +49,8 @@ class TransferTest(ProgramTest):
 
     def test_it_can_be_refused(self):
         wide = ["--n", 2 * self.n, "--k", self.k]
-        for question in (["--m", 96], ["--m", 96, "--blocks", "48,48"], ["--m", "80:96"]):
-            done = self.plan(*question, *wide, "--no-transfer")
+        for question in (["--m", 96, "--align", 16], ["--m", 96, "--blocks", "48,48"], ["--m", "80:96", "--align", 16]):
+            done = self.mc2("plan", *question, *wide, "--no-transfer", *MACHINE, "--store", self.store)
             self.assert_refused(done, NO_ANSWER, *self.no_model_of(2 * self.n))
             self.assertNotIn("own planner", done.stderr)
         run = ["run", "--m", 96, *wide, *MACHINE, "--no-transfer", "--store", self.store]

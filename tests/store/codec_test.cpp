@@ -155,6 +155,14 @@ TEST(Codec, TablesStandBesideTheSizesOfTheirOperator) {
   EXPECT_EQ(decode_request(wrong.dump()).error().field, "op.tables");
 }
 
+TEST(Codec, CountsThatAreGivenAreNotEmpty) {
+  json request = json::parse(encode(examples::request()));
+  request["options"]["counts"] = json::array();
+  const Error refused = decode_request(request.dump()).error();
+  EXPECT_EQ(refused.field, "options.counts");
+  EXPECT_NE(refused.message.find("is empty; leave it out"), std::string::npos) << refused.message;
+}
+
 TEST(Codec, SignedZeroAndExtremeDoublesSurvive) {
   planner::Plan plan = examples::plan();
   plan.timeline.overlap_us = -0.0;

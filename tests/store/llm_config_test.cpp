@@ -8,6 +8,8 @@
 #include <sstream>
 #include <string>
 
+#include "mc2/planner/llm_plan.hpp"
+
 namespace mc2::store::llm_config_test {
 namespace {
 
@@ -84,6 +86,20 @@ TEST(LlmConfig, MissingSizesAreWhatTransformersTakes) {
   qwen["architectures"] = {"Qwen3ForCausalLM"};
   qwen["hidden_size"] = 4 * 80;
   EXPECT_EQ(decode(qwen).value().head_columns, 128);
+}
+
+TEST(LlmConfig, QuantizedWeightsAreToldAndNotPlanned) {
+  const auto with = [](const char* quantization) {
+    const std::string sizes = R"("num_hidden_layers": 2, "hidden_size": 512, "num_attention_heads": 8)";
+    const std::string all = R"({"architectures": ["LlamaForCausalLM"], "intermediate_size": 1024, )" + sizes;
+    return decode_llm_config(all + quantization + "}", "own");
+  };
+  EXPECT_EQ(with("").value().quantization, "");
+  const auto config = with(R"(, "quantization_config": {"quant_method": "fp8", "bits": 8})").value();
+  EXPECT_EQ(config.quantization, "'fp8'");
+  EXPECT_EQ(config.dtype, planner::DType::Bf16);
+  EXPECT_THAT(planner::rest_of(config)[2].why, HasSubstr("'fp8'"));
+  EXPECT_FALSE(with(R"(, "quantization_config": 7)"));
 }
 
 TEST(LlmConfig, ANullIsAMissingKey) {

@@ -287,8 +287,8 @@ Result<planner::CostModel> PlanCommand::described_model(const store::PlanRequest
 Result<planner::Plan> PlanCommand::plan_described(const store::PlanRequest& request,
                                                   const std::optional<planner::CostModel>& model) const {
   MC2_ASSIGN(const auto named, described_model(request, model));
-  MC2_ASSIGN(auto question, question_of(named, request));
-  MC2_ASSIGN(const auto found, finder::found_given(named, question));
+  MC2_ASSIGN(const auto question, question_of(named, request));
+  MC2_ASSIGN(const auto found, finder::find_model({.given = {named}}, question));
   return plan_with(found, question);
 }
 
@@ -296,8 +296,8 @@ Result<planner::Plan> PlanCommand::plan_on_device(const store::PlanRequest& requ
   MC2_ASSIGN(const auto imported, ImportedStore::open(store));
   MC2_ASSIGN(auto costs, imported.costs(device, request.op, limits_on_device(request)));
   about.notes = costs.notes;
-  MC2_ASSIGN(auto question, question_of(costs.model, request));
-  MC2_ASSIGN(const auto model, finder::found_given(costs.model, question));
+  MC2_ASSIGN(const auto question, question_of(costs.model, request));
+  MC2_ASSIGN(const auto model, finder::find_model({.given = {costs.model}}, question));
   if (!blocks.empty()) return plan_with(model, question);
   const bool is_analytic = planner::has_analytic_curve(model.model);
   if (is_analytic && !costs.refinement && request.options.strategy != "formula")

@@ -33,6 +33,8 @@ struct Counts {
   [[nodiscard]] Json write(const PlanRequest& request) const { return request.options.counts; }
   void read(const Node& node, PlanRequest& request) const {
     request.options.counts = node.list([](const Node& count) { return count.integer(kCount.low, kCount.high); });
+    if (node.is_ok() && request.options.counts.empty())
+      node.fail(ErrorCode::Malformed, "is empty; leave it out where all pairs of ranks exchange equally many rows");
   }
 };
 

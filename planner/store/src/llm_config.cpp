@@ -151,6 +151,13 @@ const Architecture* read_architecture(const Keys& keys) {
   return nullptr;
 }
 
+std::string read_quantization(const Keys& whole) {
+  const Json* value = whole.find("quantization_config");
+  if (value == nullptr) return {};
+  const std::string method = Keys(whole.node().member("quantization_config", *value)).text("quant_method");
+  return method.empty() ? "no method" : in_quotes(method.substr(0, kMaxLlmNameBytes));
+}
+
 planner::DType read_dtype(const Keys& sizes, const Keys& whole) {
   std::string name;
   for (const Keys* keys : {&sizes, &whole})
@@ -271,6 +278,7 @@ LlmConfig read_llm_config(const Node& node, std::string name) {
   const Json* nested = architecture->is_nested ? whole.find("text_config") : nullptr;
   const Keys sizes(nested != nullptr ? node.member("text_config", *nested) : node);
   config.dtype = read_dtype(sizes, whole);
+  config.quantization = read_quantization(whole);
   read_sizes(sizes, *architecture, config);
   if (node.is_ok()) node.check(config.validate());
   return config;

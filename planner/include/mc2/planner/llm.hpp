@@ -39,6 +39,7 @@ struct LlmConfig {
   std::string name;         ///< mc2's name of the model, e.g. "Llama-3-70B"
   std::string architecture; ///< the configuration's own name of it, e.g. "LlamaForCausalLM"
   DType dtype = DType::Bf16;
+  std::string quantization = {}; ///< the method of a quantization_config, for people; empty without one. Not planned
   std::int64_t layer_count = 0;
   std::int64_t hidden = 0;
   std::int64_t heads = 0, key_value_heads = 0; ///< of attention
