@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "rank_agreement.hpp"
 #include "shared_memory_group.hpp"

@@ -26,8 +26,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kMostProcesses = 64;
 constexpr std::size_t kMessageSlotBytes = 4096;
 constexpr std::size_t kReasonBytes = 512;
-constexpr std::uint32_t kIsReady = 0x6d633267; // to be changed with the layout of Shared, whose versions must not mix
-constexpr std::uint32_t kAfterMeeting = 1, kBeforeMeeting = 2; ///< when a rank has left
+constexpr std::uint32_t kIsReady = 0x6d633268; // to be changed with the layout of Shared, whose versions must not mix
 constexpr std::uint32_t kNoFailure = 0, kIsBeingWritten = 1, kIsWritten = 2;
 
 /// The start time of a process, in clock ticks; 0 if it has ended. Process ids are used again, but id and start time
@@ -66,10 +65,11 @@ Patience patience() { return {std::chrono::microseconds{100}, std::chrono::micro
 
 struct SharedMemoryGroup::Shared {
   struct alignas(64) Rank {
-    std::atomic<std::int32_t> process;   ///< process id; 0 until the rank has come
-    std::atomic<std::uint64_t> started;  ///< start_time(process); 0 until the rank has written it
-    std::atomic<std::uint64_t> round;    ///< the last round of all_gather() that the rank has written
-    std::atomic<std::uint32_t> has_left; ///< 0 while it is there
+    std::atomic<std::int32_t> process;  ///< process id; 0 until the rank has come
+    std::atomic<std::uint64_t> started; ///< start_time(process); 0 until the rank has written it
+    std::atomic<std::uint64_t> round;   ///< the last round of all_gather() that the rank has written
+    std::atomic<std::uint32_t> is_away; ///< has given up waiting for the others; may come back
+    std::atomic<std::uint32_t> has_left;
     std::array<std::uint32_t, 2> byte_counts;
     /// Rounds use the two slots in turn. No rank writes round n + 2 before all have written round n + 1, and a rank
     /// that has written round n + 1 has read round n.
@@ -78,6 +78,9 @@ struct SharedMemoryGroup::Shared {
 
   alignas(kAbortPageBytes) std::atomic<std::uint32_t> abort;
   alignas(kAbortPageBytes) std::atomic<std::uint32_t> is_ready;
+  /// Odd once all ranks have met; else grows by 2 each time that a rank gives up. So a rank that has seen all others
+  /// meets them only if none has given up meanwhile.
+  std::atomic<std::uint32_t> meeting;
   /// Guards `failure`, the reason of the first failure. Later failures are consequences and are dropped.
   std::atomic<std::uint32_t> failure_state;
   char failure[kReasonBytes];
@@ -101,22 +104,15 @@ SharedMemoryGroup::SharedMemoryGroup(const ProcessPlace& place, int world_size, 
     wait_for_all(end);
   } catch (...) {
     if (rank() == 0) shm_unlink(name.c_str());
-    if (shared_ != nullptr) give_up();
+    if (shared_ != nullptr) munmap(shared_, sizeof(Shared));
     throw;
   }
   number.keep();
   if (rank() == 0) shm_unlink(name.c_str());
 }
 
-/// Leaves the memory. A rank that has signed in may come back to it.
-void SharedMemoryGroup::give_up() {
-  auto& own = shared_->ranks[static_cast<std::size_t>(rank())];
-  if (is_own(own.process, own.started)) own.has_left = kBeforeMeeting;
-  munmap(shared_, sizeof(Shared));
-}
-
 SharedMemoryGroup::~SharedMemoryGroup() {
-  shared_->ranks[static_cast<std::size_t>(rank())].has_left = kAfterMeeting;
+  shared_->ranks[static_cast<std::size_t>(rank())].has_left = 1;
   munmap(shared_, sizeof(Shared));
 }
 
@@ -160,9 +156,9 @@ void SharedMemoryGroup::join(const std::string& name, Clock::time_point end) {
 void SharedMemoryGroup::sign_in() {
   auto& own = shared_->ranks[static_cast<std::size_t>(rank())];
   std::int32_t nobody = 0;
-  const bool comes_back = own.has_left == kBeforeMeeting && is_own(own.process, own.started);
+  const bool comes_back = own.is_away != 0 && is_own(own.process, own.started);
   if (comes_back)
-    own.has_left = 0;
+    own.is_away = 0;
   else if (!own.process.compare_exchange_strong(nobody, getpid()))
     throw SystemError("meet", EEXIST,
                       rank_text(rank()) + " is there twice: processes " + std::to_string(nobody) + " and " +
@@ -171,23 +167,31 @@ void SharedMemoryGroup::sign_in() {
   if (rank() == 0) shared_->is_ready.store(kIsReady, std::memory_order_release);
 }
 
-void SharedMemoryGroup::wait_for_all(Clock::time_point end) const {
-  const auto listed = [&](const auto& is_meant) {
-    std::string list;
-    for (int rank = 0; rank < world_size(); ++rank)
-      if (is_meant(shared_->ranks[static_cast<std::size_t>(rank)]))
-        list += (list.empty() ? "" : ", ") + std::to_string(rank);
-    return list;
-  };
-  const auto has_not_come = [](const Shared::Rank& rank) { return rank.process == 0; };
-  const auto has_given_up = [](const Shared::Rank& rank) { return rank.has_left == kBeforeMeeting; };
-  const auto missing = [&] { return listed(has_not_come) + listed(has_given_up); };
-  for (const Patience waiting = patience(); !missing().empty(); waiting.pause()) {
-    if (Clock::now() <= end) continue;
-    const std::string late = listed(has_not_come);
-    throw SystemError("meet", ETIMEDOUT,
-                      "of " + std::to_string(world_size()) + " ranks these did not come within " +
-                          std::to_string(deadline_.count()) + " ms: " + (late.empty() ? listed(has_given_up) : late));
+/// The ranks that have not come, or else those that have given up; empty if all are there.
+std::string SharedMemoryGroup::missing() const {
+  std::string late, away;
+  for (int rank = 0; rank < world_size(); ++rank) {
+    const auto& one = shared_->ranks[static_cast<std::size_t>(rank)];
+    std::string* const list = one.process == 0 ? &late : one.is_away != 0 ? &away : nullptr;
+    if (list != nullptr) *list += (list->empty() ? "" : ", ") + std::to_string(rank);
+  }
+  return late.empty() ? away : late;
+}
+
+void SharedMemoryGroup::wait_for_all(Clock::time_point end) {
+  auto& own = shared_->ranks[static_cast<std::size_t>(rank())];
+  for (const Patience waiting = patience();; waiting.pause()) {
+    std::uint32_t seen = shared_->meeting;
+    if (seen % 2 == 1) return;
+    const std::string late = missing();
+    if (late.empty() && shared_->meeting.compare_exchange_strong(seen, seen + 1)) return;
+    if (late.empty() || Clock::now() <= end) continue;
+    own.is_away = 1;
+    if (shared_->meeting.compare_exchange_strong(seen, seen + 2))
+      throw SystemError("meet", ETIMEDOUT,
+                        "of " + std::to_string(world_size()) + " ranks these did not come within " +
+                            std::to_string(deadline_.count()) + " ms: " + late);
+    own.is_away = 0; // all have met, or another rank has just given up
   }
 }
 

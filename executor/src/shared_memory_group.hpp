@@ -22,9 +22,9 @@ class SharedMemoryGroup final : public ProcessGroup {
 
   void create(const std::string& name);
   void join(const std::string& name, std::chrono::steady_clock::time_point end);
-  void give_up();
   void sign_in();
-  void wait_for_all(std::chrono::steady_clock::time_point end) const;
+  [[nodiscard]] std::string missing() const;
+  void wait_for_all(std::chrono::steady_clock::time_point end);
   void exchange_round(std::string_view own, std::vector<std::string>& all);
   void wait_for_round(int rank, std::uint64_t round) const;
   [[nodiscard]] bool has_ended(int rank) const;

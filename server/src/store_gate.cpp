@@ -32,7 +32,9 @@ std::string_view advice(StoreState state) noexcept {
     case StoreState::Gone:
       return "the store's file was deleted, moved or replaced; put it back, or start the service anew";
     case StoreState::Unreadable: return "the store cannot be read; mc2 db check says what is wrong";
-    case StoreState::Rewound: return "the store's file was replaced by an earlier copy of it; start the service anew";
+    case StoreState::Rewound:
+      return "the store's file was replaced by an earlier copy of it; start the service anew: until then it takes no "
+             "writes, and lets in the tokens that it knew";
     case StoreState::DiskFull: return "the store's disk is full; make room, or lower --least-free-bytes";
   }
   return {};

@@ -1,11 +1,28 @@
 #include "token_in_target.hpp"
 
+#include <charconv>
+
 #include "http/header_list.hpp"
-#include "http/target.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/token.hpp"
 
 namespace mc2::server {
 namespace {
+
+/// Undoes percent-encoding. Takes a '%' that no two hexadecimal digits follow as it is, so that a malformed part hides
+/// nothing.
+std::string leniently_decoded(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned char value = 0;
+    const char* const digits = text.data() + i + 1;
+    const bool is_encoded =
+        text[i] == '%' && i + 2 < text.size() && std::from_chars(digits, digits + 2, value, 16).ptr == digits + 2;
+    result += is_encoded ? static_cast<char>(value) : text[i];
+    if (is_encoded) i += 2;
+  }
+  return result;
+}
 
 bool names_token(std::string_view parameter) {
   return equals_ignoring_case(parameter, "token") || equals_ignoring_case(parameter, "access_token") ||
@@ -13,22 +30,18 @@ bool names_token(std::string_view parameter) {
 }
 
 /// Also if the text is percent-encoded.
-bool holds_encoded_token(std::string_view text, bool is_query) {
+bool holds_encoded_token(std::string_view text) {
   if (store::holds_token(text)) return true;
-  if (text.find('%') == std::string_view::npos) return false; // fast path: every request comes here
-  const auto plain = decoded(text, is_query);
-  return plain && store::holds_token(plain.value());
+  return text.find('%') != std::string_view::npos && store::holds_token(leniently_decoded(text)); // rarely the latter
 }
 
 bool query_has_token(std::string_view query) {
-  if (holds_encoded_token(query, true)) return true;
+  if (holds_encoded_token(query)) return true;
   while (!query.empty()) {
     std::string_view pair = take_part(query, '&');
     const std::string_view written = take_part(pair, '=');
     if (names_token(written)) return true;
-    if (written.find('%') == std::string_view::npos) continue;
-    const auto name = decoded(written, true);
-    if (name && names_token(name.value())) return true;
+    if (written.find('%') != std::string_view::npos && names_token(leniently_decoded(written))) return true;
   }
   return false;
 }
@@ -38,13 +51,13 @@ bool query_has_token(std::string_view query) {
 bool has_token(std::string_view target) {
   std::string_view query = target;
   const std::string_view path = take_part(query, '?');
-  return holds_encoded_token(path, false) || query_has_token(query);
+  return holds_encoded_token(path) || query_has_token(query);
 }
 
 std::string without_tokens(std::string_view target) {
   std::string_view query = target;
   const std::string_view path = take_part(query, '?');
-  if (holds_encoded_token(path, false)) return "/...";
+  if (holds_encoded_token(path)) return "/...";
   return query_has_token(query) ? std::string(path) + "?..." : std::string(target);
 }
 

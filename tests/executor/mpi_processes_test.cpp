@@ -125,9 +125,7 @@ class MpiProcesses : public ::testing::Test {
 
 // Ends the job, so it runs alone: executor/mpi_opening in CMakeLists.txt looks for the message.
 TEST(MpiOpening, DISABLED_ARankThatNeverOpensEndsTheJobAtTheDeadline) {
-  int level = 0, rank = 0;
-  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const int rank = World::get().rank();
   CommunicatorOptions options;
   options.world_size = 2;
   options.deadline = std::chrono::seconds{1};

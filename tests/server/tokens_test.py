@@ -335,7 +335,14 @@ class TokensTest(ServiceTest):
                 status, _, body = service.request("GET", target)
                 self.assertEqual(status, 400, target)
                 self.assertIn(b"Authorization: Bearer", body)
-        for target in (f"{PLAN}&m={read}", f"/v1/plans?bearer={read}", f"/v1/plans/{read}", f"/v1/plans/%6d{read[1:]}"):
+        encoded = f"%6d{read[1:]}"
+        for target in (
+            f"{PLAN}&m={read}",
+            f"/v1/plans?bearer={read}",
+            f"/v1/plans/{read}",
+            f"/v1/plans/{encoded}",
+            f"/v1/plans?x=%zz&bearer={encoded}",
+        ):
             self.assertEqual(self.status(service, "GET", target), 400, target)
         service.stop()
         self.assertNotIn(read[13:], service.log.read_text())

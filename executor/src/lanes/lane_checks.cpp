@@ -80,7 +80,7 @@ std::int64_t device_bytes(const StageList& list) noexcept {
 Result<void> check_memory(std::int64_t needed_bytes) {
   const std::int64_t available = available_memory_bytes();
   if (needed_bytes <= available) return {};
-  return Error{ErrorCode::Unsupported, "op",
+  return Error{ErrorCode::Unsupported, "",
                "all ranks together need " + bytes_text(needed_bytes) + " of memory and this machine has " +
                    bytes_text(available) + " available; fewer ranks or smaller sizes need less"};
 }

@@ -16,12 +16,7 @@ int hex_value(char c) {
   return -1;
 }
 
-Error bad_value(const std::string& name, const std::string& value, const std::string& legal) {
-  return {ErrorCode::InvalidSpec, name, "is \"" + value.substr(0, 64) + "\"; must be " + legal};
-}
-
-} // namespace
-
+/// Undoes percent-encoding (RFC 3986 §2.1). In queries '+' becomes a blank, as forms write it.
 Result<std::string> decoded(std::string_view text, bool is_query) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -38,6 +33,12 @@ Result<std::string> decoded(std::string_view text, bool is_query) {
   }
   return result;
 }
+
+Error bad_value(const std::string& name, const std::string& value, const std::string& legal) {
+  return {ErrorCode::InvalidSpec, name, "is \"" + value.substr(0, 64) + "\"; must be " + legal};
+}
+
+} // namespace
 
 Result<Query> Query::parse(std::string_view text) {
   Query query;

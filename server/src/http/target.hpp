@@ -41,9 +41,6 @@ struct Target {
   Query query;
 };
 
-/// Undoes percent-encoding (RFC 3986 §2.1). In queries '+' becomes a blank, as forms write it. Errors: Malformed.
-[[nodiscard]] Result<std::string> decoded(std::string_view text, bool is_query);
-
 /// The decoded path. Errors: Malformed, as Query::parse.
 [[nodiscard]] Result<std::string> decoded_path(std::string_view target);
 

@@ -9,6 +9,7 @@
 #include "backends/mpi/leader.hpp"
 #include "backends/mpi/mpi_checks.hpp"
 #include "backends/mpi/mpi_communicator.hpp"
+#include "backends/mpi/orders.hpp"
 #include "backends/mpi/variants.hpp"
 #include "backends/mpi/world.hpp"
 #include "lanes/lane_checks.hpp"
@@ -59,8 +60,8 @@ class MpiBackend final : public Backend {
   }
 
   [[nodiscard]] Result<std::unique_ptr<Communicator>> open(const CommunicatorOptions& options) const override {
-    const auto deadline = options.validate() ? options.deadline : kOpeningDeadline;
-    if (launched_process_count() > 1) World::get_within(deadline);
+    const std::chrono::milliseconds deadline = options.validate() ? options.deadline : kOpeningDeadline;
+    if (launched_process_count() > 1) World::get(std::max<std::chrono::milliseconds>(deadline, kOpeningDeadline));
     const auto own = check_options(options);
     // A process on its own, or rank 0 while it directs the others, has no peer to tell of its error.
     const bool is_alone = launched_process_count() < 2 || World::get().is_led;
@@ -84,8 +85,9 @@ const Backend& mpi_backend() noexcept {
 Result<int> lead_processes(const std::string& request, const std::function<int()>& lead) {
   using namespace mpi;
   if (launched_process_count() < 2) return lead();
-  World& world = World::get_within(kOpeningDeadline);
+  World& world = World::get();
   MC2_TRY(Agreement(kOpeningDeadline).agree(request));
+  static_cast<void>(order_channel()); // made while all ranks are here: rank 0 may work for long before its first order
   world.is_led = true;
   if (world.rank() != 0) {
     follow();

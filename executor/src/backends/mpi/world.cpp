@@ -78,17 +78,12 @@ int launched_process_count() {
   return 1;
 }
 
-World& World::get() {
-  static World world;
+World& World::get(std::chrono::milliseconds deadline) {
+  static World world(deadline);
   return world;
 }
 
-World& World::get_within(std::chrono::milliseconds deadline) {
-  const AfterDeadline guard = ends_job_after(deadline);
-  return get();
-}
-
-World::World() {
+World::World(std::chrono::milliseconds deadline) {
   int is_running = 0, level = MPI_THREAD_SINGLE;
   MPI_Initialized(&is_running);
   if (is_running == 0) {
@@ -100,6 +95,7 @@ World::World() {
   if (level < MPI_THREAD_MULTIPLE) {
     throw SystemError("MPI_Init_thread", level, "mc2 needs MPI_THREAD_MULTIPLE, which MPI was not started with");
   }
+  const AfterDeadline guard = ends_job_after(deadline);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
   library_ = library_name();
@@ -185,15 +181,15 @@ int World::first_rank_that_differs(const std::string& own) const {
 void World::place(MPI_Comm node) {
   placement_ = Placement(first_ranks_of_nodes(node));
   const char* pretended = std::getenv("MC2_PRETENDED_NODES");
-  const std::string own = pretended == nullptr ? "" : pretended;
+  const std::string own = pretended == nullptr ? "none" : "=" + std::string(pretended);
   if (const int other = first_rank_that_differs(own); other < size_) {
     pretence_ =
         Error{ErrorCode::InvalidSpec, "MC2_PRETENDED_NODES",
               rank_text(other) + " has another value than rank 0; mpirun -x MC2_PRETENDED_NODES gives all ranks one"};
     return;
   }
-  if (own.empty()) return;
-  auto read = Placement::parse(own, size_);
+  if (pretended == nullptr) return;
+  auto read = Placement::parse(pretended, size_);
   if (!read) {
     pretence_ = read.error();
     return;
@@ -265,12 +261,7 @@ planner::Fingerprint mpi_fingerprint(const CommunicatorOptions& options) {
 }
 
 void abort_job(const std::string& reason) noexcept {
-  int rank = -1, is_running = 0;
-  MPI_Initialized(&is_running);
-  if (is_running == 0) {
-    log_failure("aborted while MPI starts: " + reason);
-    std::_Exit(kSystemExitCode);
-  }
+  int rank = -1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   log_failure("aborted by rank " + std::to_string(rank) + ": " + reason);
   std::fflush(nullptr);
