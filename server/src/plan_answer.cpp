@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include "http/header_list.hpp"
 #include "mc2/finder/device_costs.hpp"
@@ -26,25 +29,37 @@ constexpr std::size_t kNamedDigits = 12; ///< digits of a digest that messages s
 constexpr std::size_t kShownValue = 64;  ///< bytes of a field that messages show
 constexpr int kMaxTries = 100;           ///< during an import the store changes every few milliseconds
 
-/// The fields of the machine in which others differ from it, as "; FIELD VALUE, ...". Only among machines of one label,
-/// which says enough otherwise.
-std::string told_apart(const StoredFingerprint& machine, const std::vector<StoredFingerprint>& machines) {
-  std::string text;
-  for (const auto& [field, value] : machine.fingerprint.fields) {
-    const bool differs = std::ranges::any_of(machines, [&](const StoredFingerprint& other) {
-      return other.fingerprint.label() == machine.fingerprint.label() && other.fingerprint.field(field) != value;
-    });
-    if (differs) text += (text.empty() ? "; " : ", ") + field + " " + value.substr(0, kShownValue);
+/// By label, the fields in which machines of that label differ. Other machines are told apart by their labels.
+std::map<std::string, std::set<std::string>> differing_fields(const std::vector<StoredFingerprint>& machines) {
+  std::map<std::string, const planner::Fingerprint*> first;
+  std::map<std::string, std::set<std::string>> fields;
+  for (const auto& machine : machines) {
+    const planner::Fingerprint& own = machine.fingerprint;
+    const std::string label = own.label();
+    const planner::Fingerprint& other = *first.try_emplace(label, &own).first->second;
+    for (const auto& [field, value] : own.fields)
+      if (other.field(field) != value) fields[label].insert(field);
+    for (const auto& [field, value] : other.fields)
+      if (own.field(field) != value) fields[label].insert(field);
   }
-  return text;
+  return fields;
 }
 
-/// The machines for a message: "DIGEST (LABEL), ...".
+/// The machines for a message: "DIGEST (LABEL; FIELD VALUE, ...), ...".
 std::string named(const std::vector<StoredFingerprint>& machines) {
+  const auto differing = differing_fields(machines);
   std::string names;
-  for (const auto& machine : machines)
-    names += (names.empty() ? "" : ", ") + machine.digest.substr(0, kNamedDigits) + " (" + machine.fingerprint.label() +
-             told_apart(machine, machines) + ")";
+  for (const auto& machine : machines) {
+    const std::string label = machine.fingerprint.label();
+    names += (names.empty() ? "" : ", ") + machine.digest.substr(0, kNamedDigits) + " (" + label;
+    const auto told = differing.find(label);
+    std::string separator = "; ";
+    for (const std::string& field : told == differing.end() ? std::set<std::string>() : told->second) {
+      names += std::exchange(separator, ", ") + field + " " +
+               std::string(machine.fingerprint.field(field).substr(0, kShownValue));
+    }
+    names += ")";
+  }
   return names;
 }
 

@@ -51,10 +51,9 @@ Result<void> RefineCommand::check() const {
   if (!planning.values.require_significant_gain)
     return Error{ErrorCode::InvalidSpec, "--allow-small-gain",
                  "has no effect: cuts of small predicted gain are measured anyway; leave it out"};
-  for (const char* option : {"--strategy", "--short-block", "--runners-up", "--objective"})
-    if (planning.given.has(option))
-      return Error{ErrorCode::InvalidSpec, option,
-                   "has no effect: the cut to use is the fastest of those that ran; leave it out"};
+  if (planning.given.has("--runners-up"))
+    return Error{ErrorCode::InvalidSpec, "--runners-up",
+                 "has no effect: what was measured and what to run next is all shown; leave it out"};
   return {};
 }
 

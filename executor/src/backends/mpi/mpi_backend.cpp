@@ -61,7 +61,6 @@ class MpiBackend final : public Backend {
 
   [[nodiscard]] Result<std::unique_ptr<Communicator>> open(const CommunicatorOptions& options) const override {
     const std::chrono::milliseconds deadline = options.validate() ? options.deadline : kOpeningDeadline;
-    if (launched_process_count() > 1) World::get(std::max<std::chrono::milliseconds>(deadline, kOpeningDeadline));
     const auto own = check_options(options);
     // A process on its own, or rank 0 while it directs the others, has no peer to tell of its error.
     const bool is_alone = launched_process_count() < 2 || World::get().is_led;

@@ -78,12 +78,12 @@ int launched_process_count() {
   return 1;
 }
 
-World& World::get(std::chrono::milliseconds deadline) {
-  static World world(deadline);
+World& World::get() {
+  static World world;
   return world;
 }
 
-World::World(std::chrono::milliseconds deadline) {
+World::World() {
   int is_running = 0, level = MPI_THREAD_SINGLE;
   MPI_Initialized(&is_running);
   if (is_running == 0) {
@@ -95,7 +95,6 @@ World::World(std::chrono::milliseconds deadline) {
   if (level < MPI_THREAD_MULTIPLE) {
     throw SystemError("MPI_Init_thread", level, "mc2 needs MPI_THREAD_MULTIPLE, which MPI was not started with");
   }
-  const AfterDeadline guard = ends_job_after(deadline);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
   library_ = library_name();

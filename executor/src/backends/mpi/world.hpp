@@ -24,9 +24,9 @@ inline constexpr std::chrono::seconds kOpeningDeadline{60};
 /// MPI in this process. The only object is made at the first use, which starts MPI, and ends with the process.
 class World {
  public:
-  /// Order: the first call is collective over the job's processes. Once MPI has started, it ends the job if the others
-  /// do not make theirs within the deadline. Throws SystemError.
-  static World& get(std::chrono::milliseconds deadline = kOpeningDeadline);
+  /// Order: the first call is collective over the job's processes, and waits for theirs without limit. Throws
+  /// SystemError.
+  [[nodiscard]] static World& get();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -63,7 +63,7 @@ class World {
   bool is_led = false;
 
  private:
-  explicit World(std::chrono::milliseconds deadline);
+  World();
   ~World();
   void find_cores(MPI_Comm node);
   /// By process of the node: the cores that it may use.
