@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "http/header_list.hpp"
 #include "mc2/planner/text.hpp"
@@ -16,22 +17,12 @@ int hex_value(char c) {
   return -1;
 }
 
-/// Undoes percent-encoding (RFC 3986 §2.1). In queries '+' becomes a blank, as forms write it.
+/// Errors: Malformed, if a '%' is followed by no two hexadecimal digits.
 Result<std::string> decoded(std::string_view text, bool is_query) {
-  std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%') {
-      const int high = i + 2 < text.size() ? hex_value(text[i + 1]) : -1;
-      const int low = i + 2 < text.size() ? hex_value(text[i + 2]) : -1;
-      if (high < 0 || low < 0 || (high == 0 && low == 0))
-        return Error{ErrorCode::Malformed, "target", "has a '%' that no two hexadecimal digits (not 00) follow"};
-      result += static_cast<char>(high * 16 + low);
-      i += 2;
-    } else {
-      result += is_query && text[i] == '+' ? ' ' : text[i];
-    }
-  }
-  return result;
+  auto [result, is_malformed] = undo_percents(text, is_query);
+  if (is_malformed)
+    return Error{ErrorCode::Malformed, "target", "has a '%' that no two hexadecimal digits (not 00) follow"};
+  return std::move(result);
 }
 
 Error bad_value(const std::string& name, const std::string& value, const std::string& legal) {
@@ -39,6 +30,22 @@ Error bad_value(const std::string& name, const std::string& value, const std::st
 }
 
 } // namespace
+
+UndonePercents undo_percents(std::string_view text, bool is_query) {
+  UndonePercents result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const int high = text[i] == '%' && i + 2 < text.size() ? hex_value(text[i + 1]) : -1;
+    const int low = high >= 0 ? hex_value(text[i + 2]) : -1;
+    if (low >= 0 && high + low > 0) {
+      result.text += static_cast<char>(high * 16 + low);
+      i += 2;
+      continue;
+    }
+    result.is_malformed = result.is_malformed || text[i] == '%';
+    result.text += is_query && text[i] == '+' ? ' ' : text[i];
+  }
+  return result;
+}
 
 Result<Query> Query::parse(std::string_view text) {
   Query query;

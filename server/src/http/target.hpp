@@ -41,6 +41,13 @@ struct Target {
   Query query;
 };
 
+struct UndonePercents {
+  std::string text;
+  bool is_malformed = false; ///< a '%' was followed by no two hexadecimal digits, or by 00, and stayed as it was
+};
+/// Undoes percent-encoding (RFC 3986 §2.1). In queries '+' becomes a blank, as forms write it.
+[[nodiscard]] UndonePercents undo_percents(std::string_view text, bool is_query);
+
 /// The decoded path. Errors: Malformed, as Query::parse.
 [[nodiscard]] Result<std::string> decoded_path(std::string_view target);
 
