@@ -5,10 +5,7 @@
 namespace mc2::server {
 
 Result<Deadline> Deadline::read(const Query& query, const Request& request, const std::atomic<bool>& is_draining) {
-  MC2_ASSIGN(const auto given, query.integer("deadline_ms"));
-  if (given && (*given < 1 || *given > kLongest.count()))
-    return Error{ErrorCode::InvalidSpec, "deadline_ms",
-                 "is " + std::to_string(*given) + "; legal: 1 to " + std::to_string(kLongest.count())};
+  MC2_ASSIGN(const auto given, query.integer("deadline_ms", 1, kLongest.count()));
   return Deadline(request, given ? std::chrono::milliseconds(*given) : kUsual, is_draining);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <utility>
 
 namespace mc2::server {
@@ -124,26 +125,32 @@ Result<PlanQuestion> read_plan_question(const Query& query) {
 }
 
 Result<PlanQuestion> read_ranges_question(const Query& query) {
-  MC2_ASSIGN(const auto first_m, query.integer("first_m"));
+  MC2_ASSIGN(const auto first_m, query.integer("first_m", 1, planner::kMaxSize));
   if (!first_m) return Error{ErrorCode::InvalidSpec, "first_m", "is missing; m is the last one"};
   MC2_ASSIGN(auto question, read_plan_question(query));
   question.first_m = first_m;
   return question;
 }
 
+Result<std::string> read_machine(const Query& query) {
+  std::string digits = query.text("machine").value_or("");
+  std::ranges::transform(digits, digits.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (digits.find_first_not_of("0123456789abcdef") == std::string::npos) return digits;
+  return Error{ErrorCode::InvalidSpec, "machine",
+               "is \"" + digits.substr(0, 64) + "\"; give the first hexadecimal digits of a machine's digest"};
+}
+
 Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest request) {
   PlanQuestion question;
   question.request = std::move(request);
-  question.machine = query.text("machine").value_or("");
-  std::ranges::transform(question.machine, question.machine.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  MC2_ASSIGN(question.machine, read_machine(query));
   for (const char* field : {"backend", "device", "link"})
     if (const auto value = query.text(field)) question.machine_fields[field] = *value;
   question.topology = query.text("topology").value_or("");
   if (!question.topology.empty() && !(question.machine.empty() && question.machine_fields.empty()))
     return Error{ErrorCode::InvalidSpec, "topology",
                  "cannot be combined with machine, backend, device or link; give one of them"};
-  MC2_ASSIGN(question.epoch, query.integer("epoch"));
+  MC2_ASSIGN(question.epoch, query.integer("epoch", 0, std::numeric_limits<std::int64_t>::max()));
   const std::string transfer = query.text("transfer").value_or("yes");
   if (transfer != "yes" && transfer != "no")
     return Error{ErrorCode::InvalidSpec, "transfer", "is '" + transfer.substr(0, 64) + "'; legal: yes, no"};

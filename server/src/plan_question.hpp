@@ -42,6 +42,9 @@ struct PlanQuestion {
 /// as read_plan_question.
 [[nodiscard]] Result<PlanQuestion> read_ranges_question(const Query& query);
 
+/// The digits of the parameter machine, in lower case; empty where it is left out. Errors: InvalidSpec naming it.
+[[nodiscard]] Result<std::string> read_machine(const Query& query);
+
 /// Adds to a request the parameters that say the machine or topology, epoch and transfer. Errors: InvalidSpec naming
 /// the parameter, also for one that nobody has read.
 [[nodiscard]] Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest request);

@@ -620,6 +620,8 @@ class RoutesTest(ServiceTest):
             (f"{SHAPE_QUERY}&m=96", "m", "twice"),
             (f"{SHAPE_QUERY}&strategy=x", "strategy", "search"),
             (f"{SHAPE_QUERY}&machine=ffff", "machine", "no machine"),
+            (f"{SHAPE_QUERY}&machine=host", "machine", "hexadecimal digits"),
+            (f"{SHAPE_QUERY}&epoch=-1", "epoch", "legal: 0 to"),
             (f"{SHAPE_QUERY}&link=9Gbit", "machine", 'no machine has link "9Gbit" and 2 ranks; there are '),
         ):
             status, _, body = self.service.request("GET", f"/v1/plan?{query}")
@@ -628,6 +630,16 @@ class RoutesTest(ServiceTest):
             self.assertEqual(problem.get("field"), field, problem)
             self.assertIn(text, problem["detail"])
             self.assertNotIn(str(self.directory), body.decode())
+        for name, value, text in (
+            ("machine", "zz", "hexadecimal digits"),
+            ("m", 0, "legal: 1 to"),
+            ("ranks", 65537, "legal: 1 to 65536"),
+            ("before", -1, "legal: 1 to"),
+            ("limit", 1001, "legal: 1 to 1000"),
+        ):
+            problem = self.service.json("GET", f"/v1/plans?{name}={value}", status=400)
+            self.assertEqual(problem["field"], name)
+            self.assertIn(text, problem["detail"])
         status, _, body = self.service.request("GET", "/v1/plan?m=96&n=65&k=64&transfer=no")
         self.assertNotIn(str(self.directory), body.decode())
         self.assertNotIn("field", json.loads(body))

@@ -78,6 +78,14 @@ Result<std::optional<std::int64_t>> Query::integer(const std::string& name) cons
   return number;
 }
 
+Result<std::optional<std::int64_t>> Query::integer(const std::string& name, std::int64_t least,
+                                                   std::int64_t most) const {
+  MC2_ASSIGN(const auto number, integer(name));
+  if (!number || (*number >= least && *number <= most)) return number;
+  return Error{ErrorCode::InvalidSpec, name,
+               "is " + std::to_string(*number) + "; legal: " + std::to_string(least) + " to " + std::to_string(most)};
+}
+
 Result<std::optional<double>> Query::real(const std::string& name) const {
   const auto value = text(name);
   if (!value) return std::optional<double>();

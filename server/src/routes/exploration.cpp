@@ -32,7 +32,7 @@ Result<Change> read_change(const Query& query, const planner::OpSpec& op) {
   for (const auto& [name, value] :
        {std::pair("m", &m), std::pair("n", &n), std::pair("block_length", &change.block_length),
         std::pair("alignment", &change.alignment)}) {
-    MC2_ASSIGN(*value, query.integer(name));
+    MC2_ASSIGN(*value, query.integer(name, 1, planner::kMaxSize));
   }
   MC2_ASSIGN(change.compute_speed, read_speed(query, "compute_speed"));
   MC2_ASSIGN(change.link_speed, read_speed(query, "link_speed"));
@@ -40,8 +40,6 @@ Result<Change> read_change(const Query& query, const planner::OpSpec& op) {
   change.op.m = m.value_or(op.m);
   change.op.n = n.value_or(op.n);
   MC2_TRY(change.op.validate());
-  if (change.block_length && (*change.block_length < 1 || *change.block_length > planner::kMaxSize))
-    return Error{ErrorCode::InvalidSpec, "block_length", "must be from 1 to " + std::to_string(planner::kMaxSize)};
   return change;
 }
 

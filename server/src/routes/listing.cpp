@@ -2,7 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <limits>
+
 #include "mc2/store/codec.hpp"
+#include "plan_question.hpp"
 #include "routes/precondition.hpp"
 
 namespace mc2::server {
@@ -23,9 +26,8 @@ std::string entry_of(const store::Listed& item, const std::string& details) {
 }
 
 template <typename T>
-Result<void> read_number(const Query& query, const char* name, std::optional<T>& value) {
-  MC2_ASSIGN(const auto given, query.integer(name));
-  if (given && !std::in_range<T>(*given)) return Error{ErrorCode::InvalidSpec, name, "is out of range"};
+Result<void> read_number(const Query& query, const char* name, std::int64_t most, std::optional<T>& value) {
+  MC2_ASSIGN(const auto given, query.integer(name, 1, most));
   if (given) value = static_cast<T>(*given);
   return {};
 }
@@ -45,18 +47,16 @@ Result<store::ListFilter> read_filter(const Query& query) {
   std::optional<int> limit;
   const auto results = {read_name(query, "op", planner::parse_op_kind, filter.kind),
                         read_name(query, "dtype", planner::parse_dtype, filter.dtype),
-                        read_number(query, "m", filter.m),
-                        read_number(query, "n", filter.n),
-                        read_number(query, "k", filter.k),
-                        read_number(query, "ranks", filter.world_size),
-                        read_number(query, "before", filter.before_row),
-                        read_number(query, "limit", limit)};
+                        read_number(query, "m", planner::kMaxSize, filter.m),
+                        read_number(query, "n", planner::kMaxSize, filter.n),
+                        read_number(query, "k", planner::kMaxSize, filter.k),
+                        read_number(query, "ranks", planner::kMaxWorldSize, filter.world_size),
+                        read_number(query, "before", std::numeric_limits<std::int64_t>::max(), filter.before_row),
+                        read_number(query, "limit", kMaxPage, limit)};
   for (const auto& result : results)
     if (!result) return result.error();
-  filter.fingerprint_digest = query.text("machine").value_or("");
+  MC2_ASSIGN(filter.fingerprint_digest, read_machine(query));
   filter.limit = limit.value_or(filter.limit);
-  if (filter.limit < 1 || filter.limit > kMaxPage)
-    return Error{ErrorCode::InvalidSpec, "limit", "must be 1 to " + std::to_string(kMaxPage)};
   MC2_TRY(query.require_all_known());
   return filter;
 }

@@ -12,30 +12,21 @@ namespace {
 constexpr int kUsualRanks = 8;
 constexpr std::int64_t kUsualTokens = 16'384;
 
-/// Errors: InvalidSpec naming the parameter.
-Result<std::int64_t> number_or(const Query& query, const std::string& name, std::int64_t usual, std::int64_t low,
-                               std::int64_t high) {
-  MC2_ASSIGN(const auto given, query.integer(name));
-  const std::int64_t value = given.value_or(usual);
-  if (value >= low && value <= high) return value;
-  return Error{ErrorCode::InvalidSpec, name,
-               "is " + std::to_string(value) + "; legal: " + std::to_string(low) + " to " + std::to_string(high)};
-}
-
 /// The question about a model, with ranks, steps and element type from the parameters.
 Result<finder::LlmQuestion> llm_question(const Query& query, planner::LlmConfig config) {
   if (const auto dtype = query.text("dtype")) {
     MC2_ASSIGN(config.dtype, planner::parse_dtype(*dtype));
   }
-  MC2_ASSIGN(const auto ranks, number_or(query, "ranks", kUsualRanks, 2, planner::kMaxWorldSize));
-  MC2_ASSIGN(const auto first, number_or(query, "first_m", 1, 1, planner::kMaxRangeAxis));
-  MC2_ASSIGN(const auto last, number_or(query, "m", kUsualTokens, first, planner::kMaxRangeAxis));
+  MC2_ASSIGN(const auto ranks, query.integer("ranks", 2, planner::kMaxWorldSize));
+  MC2_ASSIGN(const auto given_first, query.integer("first_m", 1, planner::kMaxRangeAxis));
+  const std::int64_t first = given_first.value_or(1);
+  MC2_ASSIGN(const auto last, query.integer("m", first, planner::kMaxRangeAxis));
   return finder::LlmQuestion{.name = config.name,
                              .layers = config.layers(),
                              .config = config,
-                             .ranks = static_cast<int>(ranks),
+                             .ranks = static_cast<int>(ranks.value_or(kUsualRanks)),
                              .first_tokens = first,
-                             .last_tokens = last};
+                             .last_tokens = last.value_or(kUsualTokens)};
 }
 
 /// @param named  the model's name or digest, which makes questions about different models of one name differ
