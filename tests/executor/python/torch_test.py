@@ -648,7 +648,10 @@ class RanksTest(Refusals):
         self.assertEqual(too_many.shape, (7, 4))
         self.assertTrue(too_many.isnan().all())
         self.assertEqual(dispatch.told, [[-1, -1]] * RANKS)
-        self.refused("invalid_spec", "activation", call, [0], lambda rows: rows[:, :1])
+        for wrong in (lambda rows: rows[:, :1], lambda rows: None):
+            combine.told = None
+            self.refused("invalid_spec", "activation", call, [0], wrong)
+            self.assertIsNotNone(combine.told)  # the other ranks wait in the combine
 
     def test_rows_lie_by_expert_and_come_back_to_their_places(self):
         counts = [[1, 2, 3, 0], [0, 4, 1, 1], [2, 0, 0, 5]][RANK][: 2 * RANKS] + [0] * (2 * RANKS - 4)

@@ -132,19 +132,28 @@ class NativeLayer:
         received = torch.empty_like(counts)
         arrival = dist.all_to_all_single(received, counts, group=self._group.handle, async_op=True)
         torch.index_select(x, 0, token, out=dispatch.x[: len(token)])
-        hidden = activation(dispatch.run(up, counts))
-        check_hidden(hidden, tuple(combine.x.shape))
+        hidden, failure = activated(activation, dispatch.run(up, counts), tuple(combine.x.shape))
         combine.x.copy_(hidden)
         arrival.wait()
         product = combine.run(down, received)
+        if failure is not None:
+            raise failure
         return product[:count] if count <= dispatch.m else product.new_full((count, product.shape[1]), float("nan"))
 
 
-def check_hidden(hidden: typing.Any, shape: tuple[int, ...]) -> None:
-    """Raises Error unless the activation's result is a tensor of this shape."""
-    if not isinstance(hidden, torch.Tensor) or hidden.shape != shape:
+def activated(
+    activation: typing.Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor, shape: tuple[int, ...]
+) -> tuple[torch.Tensor, Exception | None]:
+    """Returns activation(rows), a tensor of this shape. Where it fails or gives something else, returns zeros and the
+    error, which the caller raises after the exchange that other ranks wait in."""
+    try:
+        hidden = activation(rows)
+        if isinstance(hidden, torch.Tensor) and hidden.shape == shape:
+            return hidden, None
         given = f"shape {tuple(hidden.shape)}" if isinstance(hidden, torch.Tensor) else f"a {type(hidden).__name__}"
         raise Error("invalid_spec", "activation", f"gives {given}; needs {list(shape)}, by its rows and w_down")
+    except Exception as error:
+        return rows.new_zeros(shape), error
 
 
 def experts_fault(problem: Problem) -> str:

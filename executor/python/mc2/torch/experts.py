@@ -234,12 +234,8 @@ def moe_layer(
                 "invalid_spec", "experts", f"name expert {wrong[0]}; there are {total}, 0 to {total - 1}"
             ) from error
         dispatched = moe_dispatch_matmul(rows, w_up, routing, bias=bias_up)
-        failure = None
-        try:
-            hidden = activation(dispatched)
-            _native_experts.check_hidden(hidden, (routing.received_count, w_down.shape[1]))
-        except Exception as error:  # raised after the exchange, which the other ranks wait in
-            failure, hidden = error, dispatched.new_zeros(routing.received_count, w_down.shape[1])
+        shape = routing.received_count, w_down.shape[1]
+        hidden, failure = _native_experts.activated(activation, dispatched, shape)
         product = moe_matmul_combine(hidden.to(w_down.dtype), w_down, routing, bias=bias_down)
         if failure is not None:
             raise failure
