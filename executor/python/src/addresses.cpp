@@ -19,6 +19,8 @@ constexpr std::size_t kBagsIndex = 9;   ///< offsets, row numbers, number of row
 constexpr std::size_t kBagsEnd = 13;
 constexpr std::size_t kChoicesIndex = 9; ///< experts, weights, bytes of an expert's number
 constexpr std::size_t kChoicesEnd = 12;
+constexpr std::size_t kScalesIndex = 9; ///< scales of A, scales of B
+constexpr std::size_t kScalesEnd = 11;
 
 executor::IndexType index_type(std::uintptr_t size_bytes) {
   return size_bytes == 4 ? executor::IndexType::I32 : executor::IndexType::I64;
@@ -45,15 +47,31 @@ executor::ExpertChoices choices_at(const OpSpec& op, const Addresses& addresses)
           .type = index_type(size)};
 }
 
+/// The scales of A or B; empty for types without scales. Operators with tables or chosen experts have none.
+std::span<const std::byte> scales_at(const OpSpec& op, const Addresses& addresses, std::size_t index,
+                                     const executor::MatrixShape& shape) {
+  if (!planner::has_scales(op.dtype)) return {};
+  return bytes_at(addresses[index], shape.element_count(), sizeof(float));
+}
+
 std::span<std::byte> gathered_at(const OpSpec& op, std::uintptr_t address) {
   if (address == 0) return {};
   const auto count = executor::gathered_a_shape(op).element_count();
   return {at(address), static_cast<std::size_t>(count * planner::size_bytes(op.dtype))};
 }
 
-/// Errors: InvalidSpec if the operator needs more addresses.
+std::size_t address_count(const OpSpec& op) {
+  if (op.tables) return kBagsEnd;
+  if (op.experts) return kChoicesEnd;
+  if (planner::has_scales(op.dtype)) return kScalesEnd;
+  return op.epilogue.is_empty() ? 4 : 8;
+}
+
+/// Errors: InvalidSpec if the operator needs more addresses; Unsupported.
 Result<void> check_count(const OpSpec& op, const Addresses& addresses) {
-  const std::size_t needed = op.tables ? kBagsEnd : op.experts ? kChoicesEnd : op.epilogue.is_empty() ? 4 : 8;
+  if (planner::has_scales(op.dtype) && op.experts)
+    return Error{ErrorCode::Unsupported, "dtype", "has scales, which rows that choose experts do not take by address"};
+  const std::size_t needed = address_count(op);
   if (addresses.size() >= needed) return {};
   return Error{ErrorCode::InvalidSpec, "addresses",
                "are " + std::to_string(addresses.size()) + "; needs " + std::to_string(needed) +
@@ -113,6 +131,8 @@ executor::RankBuffers buffers_at(const OpSpec& op, const Addresses& addresses, b
           .norm_weight = added(6, shapes.norm_weight),
           .normed = added(7, shapes.normed),
           .norm_epsilon = norm_epsilon,
+          .a_scales = scales_at(op, addresses, kScalesIndex, shapes.a_scales),
+          .b_scales = scales_at(op, addresses, kScalesIndex + 1, shapes.b_scales),
           .gathered_a = gathered_at(op, addresses[3]),
           .b_is_transposed = b_is_transposed};
 }
@@ -132,6 +152,7 @@ void bind_addresses(py::class_<World, std::shared_ptr<World>>& world, py::class_
             "  and the bytes of one number\n"
             "- rows that choose experts: addresses of the expert numbers and of their weights (0: none), and the\n"
             "  bytes of one expert number\n"
+            "- types with scales: addresses of the scales of A and of B, which rebind() must keep\n"
             "Entries after the last one that the operator needs may be left out.");
   prepared
       .def("rebind", &Binding::rebind, "addresses"_a, "keep_alive"_a,

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 import warnings
 import weakref
 
@@ -581,6 +582,52 @@ class RanksTest(Refusals):
             torch.testing.assert_close(mine["weights"].grad, whole[RANK]["weights"].grad, rtol=1e-3, atol=1e-3)
             for name, part in parts.items():
                 torch.testing.assert_close(part.grad, ws[name].grad[own], rtol=1e-3, atol=1e-3)
+
+    def test_products_of_numbers_with_scales_are_the_oracles(self):
+        from mc2.torch import _problem, _scaled
+
+        has_type = _scaled.FLOAT8 is not None
+        # Before PyTorch 2.1 int8 stands in for the type. gloo then exchanges no bf16.
+        with unittest.mock.patch.multiple(
+            _scaled,
+            FLOAT8=_scaled.FLOAT8 if has_type else torch.int8,
+            PRODUCT=_scaled.PRODUCT if has_type else torch.float32,
+        ), unittest.mock.patch.dict(_problem.DTYPES, {} if has_type else {torch.int8: "f8e4m3"}):
+            for kind in KINDS:
+                with self.subTest(kind):
+                    self.check_scaled(kind, _scaled.FLOAT8, _scaled.PRODUCT)
+
+    def check_scaled(self, kind, dtype, product):
+        generator = torch.Generator().manual_seed(RANK)
+        rows = M // RANKS if kind == "all_gather_matmul" else M
+        x, stored = (
+            torch.randint(-8, 9, shape, generator=generator).float().to(dtype) for shape in ((rows, 32), (48, 32))
+        )
+        w, scales = stored.t(), {"x_scale": torch.tensor([0.5]), "w_scale": torch.tensor(0.25)}
+        call = getattr(mc2.torch, kind)
+        expected = oracle(kind, x.float() * 0.5, w.float() * 0.25)
+        y = call(x, w, **scales)
+        self.assertEqual(y.dtype, product)
+        self.assert_near(y, expected, product)
+        self.assert_near(call(x.view(-1, 2, 32), w, **scales).flatten(0, 1), expected, product)
+        bias, residual = torch.ones(48, dtype=product), torch.full_like(y, 2)
+        self.assert_near(call(x, w, bias=bias, residual=residual, **scales), expected + 3, product)
+        self.assertEqual(call(x[:0], w, **scales).shape, (0, 48))
+        for name, wrong in (
+            ("x_scale", {"x_scale": None}),
+            ("w_scale", {"w_scale": torch.ones(2)}),
+            ("x", {"x": x.float()}),
+            ("w", {"w": stored.t().contiguous()}),
+            ("w", {"w": stored[:8].t()}),
+            ("bias", {"bias": torch.ones(48, dtype=torch.float64)}),
+        ):
+            self.refused("invalid_spec", name, call, **{"x": x, "w": w, **scales, **wrong})
+        self.refused(
+            "unsupported", "bias", call, x, w, bias=torch.ones(48, dtype=product, requires_grad=True), **scales
+        )
+        if dtype.is_floating_point:
+            self.refused("invalid_spec", "x_scale", call, x, w)
+        self.refused("unsupported", "dtype", mc2.torch.tune, kind, m=M, n=48, k=32, dtype=dtype)
 
     def test_a_promise_of_rows_gives_the_same_layer_and_is_held_to_on_all_ranks(self):
         of_ranks, w_up, w_down = self.routed(3, 2)

@@ -35,11 +35,13 @@ def require_tensors(named: dict[str, typing.Any], like: str) -> None:
 
 
 def require_one_type(named: dict[str, torch.Tensor]) -> None:
-    """Raises Error unless all have the type of x and it is a floating-point type."""
+    """Raises Error unless all have the type of x and it is a floating-point type of more than 8 bits."""
     for name, tensor in named.items():
-        if tensor.dtype != named["x"].dtype or not tensor.is_floating_point():
+        if tensor.dtype != named["x"].dtype or not tensor.is_floating_point() or tensor.element_size() < 2:
             raise Error(
-                "invalid_spec", name, f"is {tensor.dtype}; all need one floating-point type (x is {named['x'].dtype})"
+                "invalid_spec",
+                name,
+                f"is {tensor.dtype}; all need one floating-point type of 16 bits or more (x is {named['x'].dtype})",
             )
 
 

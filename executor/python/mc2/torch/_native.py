@@ -15,8 +15,9 @@ from . import _epilogue, _hosts, _settings, _together
 from ._bags import Bags, Tables
 from ._epilogue import Epilogue
 from ._groups import Group, first_fault, gathered
-from ._layout import PLAIN, layout_fault
+from ._layout import PLAIN, layout, layout_fault
 from ._problem import Experts, Problem
+from ._scaled import Scaled
 
 if typing.TYPE_CHECKING:
     from .._executor import Communicator, Prepared
@@ -28,7 +29,7 @@ _LEAST_RANKS, _MOST_RANKS = 2, 8
 _SUMS = ("matmul_all_reduce", "matmul_reduce_scatter", "grouped_matmul_reduce_scatter", "grouped_matmul_all_reduce")
 
 _worlds: dict[str, Communicator | Exception] = {}  # by group name; the exception says why there is no communicator
-_tuned: dict[tuple[Problem, tuple[int, ...], str, str], Native] = {}  # tuned plans, ready for plain weights
+_tuned: dict[tuple[Problem, tuple[int, ...], str, str], Native] = {}  # tuned plans, by the layout of tuning's weights
 _in_graphs: set[typing.Any] = set()  # owners of memory that CUDA graphs use, kept because graphs may be replayed
 
 
@@ -152,11 +153,13 @@ def shapes(problem: Problem) -> tuple[tuple[int, int], tuple[int, int]]:
     return (x_rows, problem.k), (y_rows, problem.n)
 
 
-def allocated_for_long(shapes: typing.Sequence[tuple[int, ...]], like: torch.Tensor) -> list[torch.Tensor]:
+def allocated_for_long(
+    shapes: typing.Sequence[tuple[int, ...]], like: torch.Tensor, dtype: torch.dtype | None = None
+) -> list[torch.Tensor]:
     """Allocates tensors that outlive a call, in another thread. torch.compile makes the thread of the first calls
     allocate from the memory pool of its CUDA graphs, and refuses tensors that stay there."""
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
-        return list(executor.map(like.new_empty, shapes))
+        return list(executor.map(lambda shape: like.new_empty(shape, dtype=dtype), shapes))
 
 
 def _aligned_if_any(tensor: torch.Tensor | None) -> torch.Tensor | None:
@@ -198,9 +201,11 @@ class Native:
         x_shape, self._y_shape = shapes(problem)
         rows_shapes = [(problem.m, problem.k)] if keeps_rows else []
         normed_shapes = [self._y_shape] if self._has_norm else []
-        self._x, self._y, *more = allocated_for_long([x_shape, self._y_shape, *rows_shapes, *normed_shapes], w)
-        self._rows = more[0] if keeps_rows else None
-        normed = more[-1] if self._has_norm else None
+        self._x, *kept = allocated_for_long([x_shape, *rows_shapes], w)
+        self._y, *more = allocated_for_long([self._y_shape, *normed_shapes], w, problem.product_type)
+        self._rows = kept[0] if keeps_rows else None
+        normed = more[0] if self._has_norm else None
+        self.layout = layout(w)
         self._is_transposed = not w.is_contiguous()
         stored = aligned(w.transpose(-2, -1) if self._is_transposed else w)
         added = tuple(map(_aligned_if_any, epilogue[:3]))
@@ -230,10 +235,10 @@ class Native:
         x, w = aligned(x), aligned(w.transpose(-2, -1) if self._is_transposed else w)
         if self._reaches_x:
             x = self._x.copy_(x)
-        y = self._y if self._reaches_y else x.new_empty(self._y_shape)
+        y = self._y if self._reaches_y else torch.empty_like(self._y)
         bias = epilogue.bias if self._adds_bias else None
         bias, residual, weight = map(_aligned_if_any, (bias, epilogue.residual, epilogue.norm_weight))
-        normed = x.new_empty(self._y_shape) if self._has_norm else None
+        normed = torch.empty_like(self._y) if self._has_norm else None
         addresses = (*map(_address, (x, w, y, rows, bias, residual, weight, normed)), *self._more)
         if addresses != self._bound:
             self._prepared.rebind(addresses, (self._x, self._y))
@@ -270,7 +275,7 @@ class NativeBags(Native):
         self, problem: Problem, blocks: list[int], variant: Variant, schedule: str, tables: torch.Tensor
     ) -> None:
         """Collective."""
-        self._y_shape = shapes(problem)[1]
+        self._y_shape, self.layout = shapes(problem)[1], PLAIN
         (self._y,) = allocated_for_long([self._y_shape], tables)  # bags and tables stay the caller's
         empty = torch.zeros(tables.shape[0] * problem.m + 1, dtype=torch.int64, device=tables.device)
         torch.cuda.current_stream(tables.device).synchronize()  # preparing reads the tensors written above
@@ -339,6 +344,35 @@ class NativeChosen(Native):
         return super().__call__(x.x, w, None, epilogue)
 
 
+def scales_at(scales: typing.Sequence[torch.Tensor]) -> tuple[int, ...]:
+    """The addresses of scales that prepare_at() takes after those of an epilogue's matrices."""
+    return (0, *(scale.data_ptr() for scale in scales))
+
+
+class NativeScaled(Native):
+    """A prepared plan on 8-bit floats; x is Scaled. A plan's scales keep their place, so a call's are copied there."""
+
+    def __init__(
+        self, problem: Problem, blocks: list[int], variant: Variant, schedule: str, w: torch.Tensor, epilogue: Epilogue
+    ) -> None:
+        """Collective."""
+        self._scales = [one.fill_(1) for one in allocated_for_long([(1,), (1,)], w, torch.float32)]
+        self._more = scales_at(self._scales)
+        torch.cuda.current_stream(w.device).synchronize()  # preparing reads the tensors written above
+        super().__init__(problem, blocks, variant, schedule, w, False, epilogue)
+
+    def __call__(
+        self,
+        x: typing.Any,
+        w: torch.Tensor,
+        rows: torch.Tensor | None = None,
+        epilogue: Epilogue = _epilogue.NONE,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        for own, given in zip(self._scales, typing.cast(Scaled, x)[1:]):
+            own.copy_(given.view(1))
+        return super().__call__(x.x, w, None, epilogue)
+
+
 def carried(kind: str, epilogue: Epilogue) -> Epilogue:
     """The part of an epilogue that the backend does; a bias that is left out is added afterwards. It is left out in
     matmul_all_to_all, where the backend would add the sender's bias. It is also left out of a sum if there is nothing
@@ -358,17 +392,16 @@ def ready(
     variant: str,
     schedule: str,
     w: torch.Tensor,
-    are_all_plain: bool,
+    layouts: set[str],
     keeps_rows: bool,
     epilogue: Epilogue,
 ) -> Native:
-    """The prepared plan for weights in the layout of w. Collective. Raises Error or NativeError, on all ranks."""
-    tuned = (
-        _tuned.get((problem, tuple(blocks), variant, schedule))
-        if are_all_plain and not keeps_rows and epilogue.name == "none"
-        else None
-    )
-    return tuned or _native(problem, blocks, Variant(variant), schedule, w, keeps_rows, epilogue)
+    """The prepared plan for weights in the layout of w. layouts: those of all ranks. Collective. Raises Error or
+    NativeError, on all ranks."""
+    tuned = _tuned.get((problem, tuple(blocks), variant, schedule))
+    if tuned is not None and layouts == {tuned.layout} and not keeps_rows and epilogue.name == "none":
+        return tuned
+    return _native(problem, blocks, Variant(variant), schedule, w, keeps_rows, epilogue)
 
 
 def _native(
@@ -384,6 +417,8 @@ def _native(
         return NativeBags(problem, blocks, variant, schedule, w)
     if problem.experts:
         return NativeChosen(problem, blocks, variant, schedule, w, epilogue)
+    if problem.is_scaled:
+        return NativeScaled(problem, blocks, variant, schedule, w, epilogue)
     return Native(problem, blocks, variant, schedule, w, keeps_rows, epilogue)
 
 
@@ -393,7 +428,8 @@ class _RankSteps(_together.Steps):
     def __init__(self, world: Communicator, calls: typing.Any) -> None:
         self.op, self.fingerprint = calls.op, world.fingerprint
         self.variants = world.variants(calls.op)
-        y = calls.w.new_empty(shapes(calls.problem)[1])
+        y = calls.w.new_empty(shapes(calls.problem)[1], dtype=calls.problem.product_type)
+        w = calls.w.contiguous()  # 8-bit floats are transposed, which the addresses do not tell
 
         def check(run: typing.Callable[[], None]) -> None:
             torch.cuda.synchronize()
@@ -403,13 +439,15 @@ class _RankSteps(_together.Steps):
             calls.check("a plan on mc2's own backend", y)
 
         if calls.problem.tables:
-            addresses = bags_at(calls.x, calls.w, y)
+            addresses = bags_at(calls.x, w, y)
         elif calls.problem.experts:
             choices = choices_at(calls.x.experts, calls.x.weights)
-            addresses = (*map(_address, (calls.x.x, calls.w, y)), *[0] * 5, *choices)
+            addresses = (*map(_address, (calls.x.x, w, y)), *[0] * 5, *choices)
+        elif calls.problem.is_scaled:
+            addresses = (*map(_address, (calls.x.x, w, y)), *[0] * 5, *scales_at(calls.x[1:]))
         else:
-            addresses = (*map(_address, (calls.x, calls.w, y)), 0)
-        self._bench = world.bench_at(calls.op, addresses, (calls.x, calls.w, y), check)
+            addresses = (*map(_address, (calls.x, w, y)), 0)
+        self._bench = world.bench_at(calls.op, addresses, (calls.x, w, y), check)
         self._plans: dict[int, tuple[Plan, int]] = {}
         self._cases: dict[int, typing.Callable[[], list[Sample]]] = {}
         self._samples: dict[int, list[Sample]] = {}
@@ -461,7 +499,7 @@ def tune(calls: typing.Any, race_rounds: int) -> Found | None:
 
 
 def prepare_tuned(problem: Problem, plan: Plan, w: torch.Tensor) -> Native:
-    """Prepares a tuned plan, which stays ready for calls with plain weights. Collective."""
+    """Prepares a tuned plan, which stays ready for calls with weights in the layout of w. Collective."""
     native = _native(problem, plan.blocks, plan.variant, plan.schedule, w)
     _tuned[_key(problem, plan)] = native
     return native

@@ -11,6 +11,7 @@ from torch.autograd.function import once_differentiable
 from . import _epilogue, _groups, _passes, _plans
 from ._epilogue import Epilogue
 from ._groups import Group
+from ._scaled import PRODUCT, Scaled
 
 _library = torch.library.Library("mc2", "DEF")
 _Gradients = tuple[typing.Optional[torch.Tensor], ...]
@@ -40,6 +41,12 @@ def run(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: Epi
     return _plans.execute(kind, group, x, w, _rows(kind, group, x.shape[0]), epilogue)[0]
 
 
+def run_scaled(kind: str, group: Group, x: Scaled, w: torch.Tensor, epilogue: Epilogue) -> torch.Tensor:
+    """As run(), on 8-bit floats."""
+    given = typing.cast(torch.Tensor, x)
+    return _plans.execute(kind, group, given, w, _rows(kind, group, len(x.x)), epilogue)[0]
+
+
 def run_with_norm(
     kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -57,6 +64,27 @@ def _real(kind: str) -> typing.Callable[..., torch.Tensor]:
 def _fake(kind: str) -> typing.Callable[..., torch.Tensor]:
     def shape(x: torch.Tensor, w: torch.Tensor, bias: _Added, group_name: str, residual: _Added = None) -> torch.Tensor:
         return x.new_empty((result_rows(kind, _groups.by_name(group_name), x.shape[0]), w.shape[1]))
+
+    return shape
+
+
+def _real_scaled(kind: str) -> typing.Callable[..., torch.Tensor]:
+    return lambda x, w, x_scale, w_scale, bias, residual, name: run_scaled(
+        kind, _groups.by_name(name), Scaled(x, x_scale, w_scale), w, _epilogue.added(bias, residual)
+    )
+
+
+def _fake_scaled(kind: str) -> typing.Callable[..., torch.Tensor]:
+    def shape(
+        x: torch.Tensor,
+        w: torch.Tensor,
+        x_scale: torch.Tensor,
+        w_scale: torch.Tensor,
+        bias: _Added,
+        residual: _Added,
+        group_name: str,
+    ) -> torch.Tensor:
+        return x.new_empty((result_rows(kind, _groups.by_name(group_name), x.shape[0]), w.shape[1]), dtype=PRODUCT)
 
     return shape
 
@@ -250,6 +278,12 @@ def _register_all() -> None:
     for kind, gradient in gradients.items():
         register(kind, f"{signature}, Tensor? residual=None", _real(kind), _fake(kind))
         _register_gradient(kind, gradient)
+        register(
+            f"scaled_{kind}",
+            "Tensor x, Tensor w, Tensor x_scale, Tensor w_scale, Tensor? bias, Tensor? residual, str group_name",
+            _real_scaled(kind),
+            _fake_scaled(kind),
+        )
     for kind in ("matmul_all_reduce", "matmul_reduce_scatter"):
         register(
             _with_norm(kind),

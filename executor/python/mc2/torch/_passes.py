@@ -11,6 +11,7 @@ import torch.distributed as dist
 from ..errors import Error
 from . import _bags, _chosen
 from ._groups import Group
+from ._scaled import Scaled
 
 
 def _is_native(group: Group, tensor: torch.Tensor) -> bool:
@@ -497,4 +498,15 @@ def unfused(kind: str, group: Group, x: typing.Any, w: torch.Tensor, rows: torch
     """Runs the kind as a program without mc2 does. rows [m, k], all_gather_matmul only: gets the gathered rows."""
     if kind not in PASSES:
         raise Error("unknown_name", "kind", f"'{kind}' is none of {', '.join(PASSES)}")
-    return PASSES[kind].unfused(group, x, w, rows)
+    return _unfused_scaled(kind, group, x, w) if isinstance(x, Scaled) else PASSES[kind].unfused(group, x, w, rows)
+
+
+def _unfused_scaled(kind: str, group: Group, x: Scaled, w: torch.Tensor) -> torch.Tensor:
+    if not PASSES[kind].is_compute_first:
+        is_gathered = kind == "all_gather_matmul"
+        return x.moved(lambda rows: all_gather(group, rows) if is_gathered else all_to_all(group, rows)).times(w)
+    y = x.times(w)
+    if kind == "matmul_all_reduce":
+        _all_reduce(group, y, False)
+        return y
+    return reduce_scatter(group, y) if kind == "matmul_reduce_scatter" else all_to_all(group, y)

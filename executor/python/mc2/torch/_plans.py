@@ -131,7 +131,8 @@ def execute(
     experts: Experts | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Runs the kind on matrices x and w with its epilogue; returns the result and the normalised rows. m is the number
-    of rows of the product. In kinds whose rows choose experts, x is Rows, w is [count, k, n], and m counts tokens."""
+    of rows of the product. In kinds whose rows choose experts, x is Rows, w is [count, k, n], and m counts tokens. Of
+    8-bit floats x is Scaled."""
     chosen = None if group.size == 1 else _chosen(kind, group, x, w, m, False, epilogue, experts)
     return _run_chosen(kind, group, x, w, chosen, None, epilogue)
 
@@ -296,22 +297,26 @@ def unsupported(problem: Problem) -> Error | None:
         may_run = is_cut_by_rows(problem) or (problem.device.type == "cuda" and backend == "nccl")
     except Error as error:  # no operator has this shape
         return error
-    field = "tables" if problem.tables else "experts" if problem.experts else "m"
+    if problem.is_scaled and problem.experts:
+        return Error("unsupported", "dtype", f"is {problem.dtype}, which kinds whose rows choose experts do not take")
+    field = "tables" if problem.tables else "experts" if problem.experts else "dtype" if problem.is_scaled else "m"
     return None if may_run else Error("unsupported", field, _uncut(problem))
 
 
 def _uncut(problem: Problem) -> str:
     if problem.tables or problem.experts:
         return f"{'bags' if problem.tables else 'chosen experts'} on GPUs are not cut"
+    if problem.is_scaled:
+        return "8-bit floats are not cut on the process group"
     return f"{problem.m} rows are too few to cut"
 
 
 def is_cut_by_rows(problem: Problem) -> bool:
     """Whether the process group's passes can cut the shape. They cannot cut matmul_all_reduce with few rows, which is
-    cut by columns, nor bags and chosen experts on GPUs, for which the host would wait; only mc2's own backend cuts
-    these. Raises Error for a shape that no operator has."""
+    cut by columns, nor bags and chosen experts on GPUs, for which the host would wait, nor 8-bit floats; only mc2's own
+    backend cuts these. Raises Error for a shape that no operator has."""
     would_wait = (problem.tables or problem.experts) and problem.device.type == "cuda"
-    return problem.op().cut_axis == "rows" and not would_wait
+    return problem.op().cut_axis == "rows" and not would_wait and not problem.is_scaled
 
 
 def is_native(problem: Problem, plan: Plan) -> bool:
@@ -618,8 +623,8 @@ def _ready(
     fault = _native.common_fault([(offer.place, offer.fault, offer.layout) for offer in offers])
     if not fault:
         try:
-            are_all_plain = all(offer.layout == _layout.PLAIN for offer in offers)
-            return _native.ready(problem, blocks, variant, schedule, w, are_all_plain, keeps_rows, epilogue)
+            layouts = {offer.layout for offer in offers}
+            return _native.ready(problem, blocks, variant, schedule, w, layouts, keeps_rows, epilogue)
         except (Error, NativeError) as error:
             fault = str(error)  # raised on all ranks, if on one
     warn("native", f"{problem.text()} runs unfused, its plan for mc2's own backend does not: {fault}")

@@ -8,10 +8,13 @@ import torch
 
 from .. import _core
 from .._core import ChosenExperts, EmbeddingTables, OpSpec
+from . import _scaled
 from ._bags import Tables
 from ._groups import EAGER, Calls, Group, fingerprint
 
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+if _scaled.FLOAT8 is not None:
+    DTYPES[_scaled.FLOAT8] = "f8e4m3"
 
 
 class Experts(typing.NamedTuple):
@@ -34,6 +37,15 @@ class Problem(typing.NamedTuple):
     k: int
     tables: Tables | None = None
     experts: Experts | None = None  # only kinds whose rows choose experts
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether operands are 8-bit floats with scales."""
+        return self.dtype == _scaled.FLOAT8
+
+    @property
+    def product_type(self) -> torch.dtype:
+        return _scaled.PRODUCT if self.is_scaled else self.dtype
 
     def op(self, epilogue: str = "none") -> OpSpec:
         """The operator. Plans are made for the one without an epilogue, which is the default."""

@@ -1,5 +1,8 @@
 """The operators as functions: the matmul of x [..., k] and w [k, n], with a collective along the first dimension of x
-or of the result."""
+or of the result.
+
+With x_scale and w_scale, one float32 each, x and w are torch.float8_e4m3fn and stand for x_scale x and w_scale w; bias,
+residual and result are bfloat16. Such calls have no gradients."""
 
 from __future__ import annotations
 
@@ -10,12 +13,13 @@ import torch
 import torch.distributed as dist
 
 from ..errors import Error
-from . import _autocast, _groups, _ops
+from . import _autocast, _groups, _ops, _scaled
 from ._checks import is_compiling as is_compiling, refuse_gloo, require_one_type, require_tensors
 from ._epilogue import NONE, USUAL_EPSILON, Epilogue, added, rms_norm
 from ._groups import Group
 from ._passes import PASSES
 
+_Scales = typing.Tuple[typing.Optional[torch.Tensor], typing.Optional[torch.Tensor]]  # of x and of w
 _HAS_ROW_SHARDS = ("matmul_reduce_scatter", "matmul_all_to_all", "all_to_all_matmul")
 
 
@@ -26,10 +30,12 @@ def matmul_all_reduce(
     *,
     bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
+    x_scale: torch.Tensor | None = None,
+    w_scale: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The sum over ranks of x @ w, on every rank. x is [..., k], w [k, n]. bias [n] and residual (the result's shape)
     are added once, to the sum; every rank must pass the same."""
-    return _call("matmul_all_reduce", x, w, group, added(bias, residual))
+    return _call("matmul_all_reduce", x, w, group, added(bias, residual), x_scale, w_scale)
 
 
 def matmul_reduce_scatter(
@@ -39,10 +45,12 @@ def matmul_reduce_scatter(
     *,
     bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
+    x_scale: torch.Tensor | None = None,
+    w_scale: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The sum over ranks of x @ w, of which each rank gets its share of the first dimension. That dimension must be a
     multiple of the number of ranks."""
-    return _call("matmul_reduce_scatter", x, w, group, added(bias, residual))
+    return _call("matmul_reduce_scatter", x, w, group, added(bias, residual), x_scale, w_scale)
 
 
 def all_gather_matmul(
@@ -52,9 +60,11 @@ def all_gather_matmul(
     *,
     bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
+    x_scale: torch.Tensor | None = None,
+    w_scale: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """All ranks' x, concatenated in the first dimension, times this rank's w."""
-    return _call("all_gather_matmul", x, w, group, added(bias, residual))
+    return _call("all_gather_matmul", x, w, group, added(bias, residual), x_scale, w_scale)
 
 
 def matmul_all_to_all(
@@ -64,10 +74,12 @@ def matmul_all_to_all(
     *,
     bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
+    x_scale: torch.Tensor | None = None,
+    w_scale: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Computes x @ w and sends equal parts of its first dimension to ranks 0, 1, ... Returns the parts that the ranks
     sent to this one, concatenated in the order of the ranks."""
-    return _call("matmul_all_to_all", x, w, group, added(bias, residual))
+    return _call("matmul_all_to_all", x, w, group, added(bias, residual), x_scale, w_scale)
 
 
 def all_to_all_matmul(
@@ -77,10 +89,12 @@ def all_to_all_matmul(
     *,
     bias: torch.Tensor | None = None,
     residual: torch.Tensor | None = None,
+    x_scale: torch.Tensor | None = None,
+    w_scale: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Sends equal parts of the first dimension of x to ranks 0, 1, ... Returns the parts that the ranks sent to this
     one, concatenated in the order of the ranks, times w."""
-    return _call("all_to_all_matmul", x, w, group, added(bias, residual))
+    return _call("all_to_all_matmul", x, w, group, added(bias, residual), x_scale, w_scale)
 
 
 def replicated_matmul(
@@ -148,7 +162,17 @@ def uncompiled(function: _Function) -> _Function:
 _checked: dict[typing.Any, Group] = {}  # groups by the facts of arguments that have passed _check()
 
 
-def _call(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue: Epilogue) -> torch.Tensor:
+def _call(
+    op: str,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    group: typing.Any,
+    epilogue: Epilogue,
+    x_scale: torch.Tensor | None = None,
+    w_scale: torch.Tensor | None = None,
+) -> torch.Tensor:
+    if x_scale is not None or w_scale is not None:
+        return _call_scaled(op, x, w, group, epilogue, (x_scale, w_scale))
     if _autocast.is_any_on() and (dtype := _autocast.type_for(x)) is not None:
         return _autocast.call(dtype, lambda x, w, cast: _call(op, x, w, group, cast), x, w, epilogue)
     found = _checked_group(op, x, w, group, epilogue)
@@ -160,6 +184,23 @@ def _call(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue
     if epilogue.residual is not None:
         arguments.append(_as_matrix(epilogue.residual))
     return _shaped(x, w, getattr(torch.ops.mc2, op)(*arguments))
+
+
+def _call_scaled(
+    op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue: Epilogue, scales: _Scales
+) -> torch.Tensor:
+    found = _checked_group(op, x, w, group, epilogue, scales)
+    epilogue = _of_matrices(epilogue)
+    x_scale, w_scale = typing.cast("tuple[torch.Tensor, torch.Tensor]", scales)
+    operand = _scaled.Scaled(_as_matrix(x), x_scale, w_scale)
+    if found.size == 1:
+        y = epilogue.finish(operand.times(w))[0]
+    elif isinstance(found, Group):
+        y = _ops.run_scaled(op, found, operand, w, epilogue)
+    else:
+        operator = getattr(torch.ops.mc2, f"scaled_{op}")
+        y = operator(operand.x, w, x_scale, w_scale, epilogue.bias, epilogue.residual, found.name)
+    return _shaped(x, w, y)
 
 
 def _call_with_norm(
@@ -193,12 +234,14 @@ def _with(y: torch.Tensor, epilogue: Epilogue) -> torch.Tensor:
     return y
 
 
-def _checked_group(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue: Epilogue) -> Group | Facts:
+def _checked_group(
+    op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue: Epilogue, scales: _Scales | None = None
+) -> Group | Facts:
     """Checks the arguments and returns the group, or its facts where torch.compile traces the call. If x has no rows,
     there is nothing to exchange, and the returned size is 1. Raises Error naming the argument that is wrong."""
     if is_compiling():
         of_group = facts(group)
-        _check(op, x, w, epilogue, of_group)
+        _check(op, x, w, epilogue, of_group, scales)
         return of_group if x.shape[0] > 0 else Facts(of_group.name, 1, of_group.backend)
     try:
         handle = dist.group.WORLD if group is None else group
@@ -214,13 +257,14 @@ def _checked_group(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any,
             x.layout,
             w.layout,
             None if epilogue is NONE else _facts_of(epilogue),
+            None if scales is None else (w.stride(), *map(_fact_of, scales), torch.is_grad_enabled()),
         )
         found = _checked.get(key)
     except (AttributeError, TypeError):  # _groups.resolve() and _check() name an argument that is no group or tensor
         key, found = None, None
     if found is None:
         found = _groups.resolve(group)
-        _check(op, x, w, epilogue, Facts(found.name, found.size, found.backend))
+        _check(op, x, w, epilogue, Facts(found.name, found.size, found.backend), scales)
         found = found if x.shape[0] > 0 else found._replace(size=1)
         _checked[key] = found
     return found
@@ -228,12 +272,11 @@ def _checked_group(op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any,
 
 def _facts_of(epilogue: Epilogue) -> tuple[typing.Any, ...]:
     bias, residual, norm_weight, epsilon = epilogue
-    return (
-        None if bias is None else (bias.shape, bias.dtype, bias.device, bias.layout),
-        None if residual is None else (residual.shape, residual.dtype, residual.device, residual.layout),
-        None if norm_weight is None else (norm_weight.shape, norm_weight.dtype, norm_weight.device, norm_weight.layout),
-        epsilon,
-    )
+    return _fact_of(bias), _fact_of(residual), _fact_of(norm_weight), epsilon
+
+
+def _fact_of(tensor: torch.Tensor | None) -> tuple[typing.Any, ...] | None:
+    return None if tensor is None else (tensor.shape, tensor.dtype, tensor.device, tensor.layout)
 
 
 def _are_plain(x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue) -> bool:
@@ -277,14 +320,20 @@ def forget() -> None:
     _checked.clear()
 
 
-def _check(op: str, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue, group: Facts) -> None:
+def _check(
+    op: str, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue, group: Facts, scales: _Scales | None = None
+) -> None:
     """Raises Error naming the argument that is wrong."""
     optional = {"bias": epilogue.bias, "residual": epilogue.residual, "norm_weight": epilogue.norm_weight}
     more = {name: tensor for name, tensor in optional.items() if tensor is not None}
     if epilogue.norm_weight is not None:
         _check_epsilon(epilogue.epsilon)
     require_tensors({"x": x, "w": w, **more}, "x")
-    require_one_type({"x": x, "w": w, **more})
+    if scales is None:
+        _refuse_unscaled(op, x)
+        require_one_type({"x": x, "w": w, **more})
+    else:
+        _check_scales(x, w, more, scales)
     if x.dim() < 2 or 0 in x.shape[1:]:
         raise Error(
             "invalid_spec", "x", f"has shape {tuple(x.shape)}; needs [..., k], of which only the first may be 0"
@@ -302,6 +351,22 @@ def _check(op: str, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue, group:
             raise Error("invalid_spec", name, f"has shape {tuple(tensor.shape)}; needs {list(shape)}")
     if op != "matmul_all_reduce":
         refuse_gloo(x, group.backend)
+
+
+def _refuse_unscaled(op: str, x: torch.Tensor) -> None:
+    if op in PASSES and _scaled.FLOAT8 is not None and x.dtype == _scaled.FLOAT8:
+        raise Error("invalid_spec", "x_scale", f"is None; x is {x.dtype}, which needs x_scale and w_scale")
+
+
+def _check_scales(x: torch.Tensor, w: torch.Tensor, more: dict[str, torch.Tensor], scales: _Scales) -> None:
+    given = {name: scale for name, scale in zip(("x_scale", "w_scale"), scales) if scale is not None}
+    require_tensors({"x": x, **given}, "x")
+    _scaled.check(x, w, scales)
+    for name, tensor in more.items():
+        if tensor.dtype != _scaled.PRODUCT:
+            raise Error("invalid_spec", name, f"is {tensor.dtype}; products of {x.dtype} are {_scaled.PRODUCT}")
+        if tensor.requires_grad and torch.is_grad_enabled():
+            raise Error("unsupported", name, f"requires a gradient, which products of {x.dtype} have not")
 
 
 def _check_epsilon(epsilon: float) -> None:

@@ -20,6 +20,7 @@ from ._checks import require_alike
 from ._passes import PASSES, Pass, unfused
 from ._plans import BATCHED, LOOPED
 from ._problem import Experts, Problem
+from ._scaled import Scaled
 from ._settings import log, settings, warn
 
 _WARMUP_ROUNDS = 3
@@ -109,7 +110,7 @@ class _Calls:
 
         def random(*shape: int) -> torch.Tensor:
             # Before PyTorch 2, CPUs cannot draw float16 and bfloat16.
-            drawn_as = problem.dtype if problem.device.type == "cuda" else torch.float32
+            drawn_as = problem.dtype if problem.device.type == "cuda" and not problem.is_scaled else torch.float32
             return (
                 torch.empty(shape, device=problem.device, dtype=drawn_as)
                 .uniform_(-1, 1, generator=generator)
@@ -123,6 +124,10 @@ class _Calls:
         elif problem.experts:
             self.x = typing.cast(torch.Tensor, self._choices(random(*x_shape), problem.experts))
             self.w = random(problem.experts.expert_count, problem.k, problem.n)
+        elif problem.is_scaled:
+            one = torch.ones(1, device=problem.device)
+            self.x = typing.cast(torch.Tensor, Scaled(random(*x_shape), one, one))
+            self.w = random(problem.n, problem.k).t()
         else:
             self.x, self.w = random(*x_shape), random(problem.k, problem.n)
 
@@ -161,7 +166,7 @@ class _Calls:
         reference = self.unfused()
         scale = float(reference.abs().max())
         worst = float((result.double() - reference.double()).abs().max()) / max(scale, 1e-30)
-        allowed = 8 * torch.finfo(self.problem.dtype).eps * self.problem.group.size
+        allowed = 8 * torch.finfo(self.problem.product_type).eps * self.problem.group.size
         worst = _slowest(self.problem, [worst if worst == worst else float("inf")])[0]
         if not worst <= allowed:
             raise Error(
