@@ -267,6 +267,10 @@ class ExportTest(ProgramTest):
         self.refuse(
             UNSUPPORTED, ["export", ranges, "--format", "m-table"], "--format: m-table holds plans of one m each"
         )
+        for name in "csv", "ascendc":
+            table = self.directory / f"ranges.{name}"
+            self.succeed("export", ranges, "--format", name, "--out", table)
+            self.refuse(USAGE, ["export", table, "--format", name, "--read"], "a table of ranges of m", "not read back")
         ranges.write_text(ranges.read_text().replace('"first_m": 65', '"first_m": 0', 1))
         self.refuse(USAGE, ["export", ranges, "--format", "csv"], "ranges.json", "first_m")
 

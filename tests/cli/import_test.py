@@ -240,6 +240,57 @@ class ImportTest(ProgramTest):
         self.refuse(SYSTEM, ["db", "export", self.store, "--store", self.store], "it is a store, which would be lost")
         self.assertEqual(self.store.read_bytes(), kept)
 
+    def test_a_refused_import_replaces_no_file(self):
+        cuts, out = self.directory / "cuts.csv", self.directory / "out.json"
+        cuts.write_text("blocks,fused_us\n2048+2048,1262\nabcdef0123,1262\n")
+        out.write_text("old")
+        told = [*OPERATOR, "--op", "matmul_all_reduce", "--device", "npu", "--store", self.store, "--out", out]
+        self.refuse(NO_ANSWER, ["import", self.kernels, cuts, *told], "measured cuts:", "cuts.csv:3: 'abcdef0123'")
+        self.assertEqual(out.read_text(), "old")
+        cuts.write_text("blocks,fused_us\n2048+2048,1262\n")
+        self.succeed("import", self.kernels, cuts, *told)
+        self.assertIn("fingerprint", json.loads(out.read_text()))
+
+    def test_a_dry_run_gives_the_verdict_of_the_import(self):
+        cuts = self.directory / "cuts.csv"
+        cuts.write_text("blocks,fused_us\n2048+2048,1262\n512+4x800,1262\n")
+        told = [*OPERATOR, "--op", "matmul_all_reduce", "--device", "npu", "--store", self.store]
+        for dry in [], ["--dry-run"]:
+            done = self.refuse(
+                USAGE, ["import", cuts, *told, *dry], "cuts.csv:3: a measured cut: '512+4x800': sum to 3712"
+            )
+            self.assertIn("1 bad", done.stdout)
+            # The element type is that of the log's matmuls, so the cut is known to be wrong only when all was read.
+            partly = [value for value in told if value not in ("--dtype", "f16")]
+            self.refuse(USAGE, ["import", self.kernels, cuts, *partly, *dry], "cuts.csv:3: '512+4x800': sum to 3712")
+
+    def test_cuts_without_a_profile_tell_what_is_missing(self):
+        cuts = self.directory / "cuts.csv"
+        cuts.write_text("blocks,fused_us,serial_us\n2048+2048,1262,1874\n")
+        told = [*OPERATOR, "--op", "matmul_all_reduce", "--device", "kk", "--store", self.store]
+        said = program.unwrapped(self.succeed("import", cuts, *told))
+        self.assertIn("next: import timings of matmul and all_reduce of 'kk'", said)
+        for command in "refine", "plan":
+            self.refuse(NO_ANSWER, [command, *told], "--device: 'kk' has 1 measured cut but no profile")
+        cuts.write_text("blocks,fused_us,serial_us\n1024+3072,1262,1874\n")
+        said = program.unwrapped(self.succeed("import", self.kernels, cuts, *told))
+        self.assertIn("next: import timings of all_reduce of 'kk'", said)
+        self.succeed("import", self.nccl, *told)
+        self.succeed("refine", *told)
+
+    def test_a_log_of_another_makers_device_is_named(self):
+        log = self.directory / "h100.log"
+        log.write_text(nccl_log([1 << power for power in range(20, 28)]).replace("NPU", "NVIDIA H100 80GB HBM3"))
+        told = ["import", log, *OPERATOR, "--op", "matmul_all_reduce", "--store", self.store]
+        for dry in [], ["--dry-run"]:
+            self.refuse(
+                USAGE,
+                [*told, "--device", "ascend-910b", *dry],
+                "--device: is 'ascend-910b', a device of Huawei",
+                "'NVIDIA H100 80GB HBM3', of NVIDIA",
+            )
+        self.succeed(*told, "--device", "h100x4")
+
     def test_compressed_logs(self):
         for end, compress in ((".gz", gzip.compress), (".xz", lzma.compress)):
             packed = self.directory / ("op_summary.csv" + end)

@@ -148,6 +148,24 @@ class RefineTest(ProgramTest):
         answer = json.loads(self.succeed("plan", *DEVICE, *OPERATOR, "--store", self.store, "--json"))
         self.assertEqual(answer["strategy"], "search")
 
+    def test_a_serial_time_in_another_unit_is_not_believed(self):
+        rows = "blocks,fused_us,serial_us\n512+4x896,1262,1874\n640+3x1152,1250,1.876\n"
+        for command in (
+            ["import", self.write(rows), *DEVICE, *OPERATOR, "--store", self.store],
+            ["import", "--dry-run", self.cuts, *OPERATOR],
+            ["refine", "--model", EXAMPLE_MODEL, "--cuts", self.cuts],
+        ):
+            self.refuse(USAGE, command, "cuts.csv:3", "its fused_us, 1250 us, and its serial_us, 1.876 us")
+        uncut = self.write("blocks,fused_us\n4096,1.874\n")
+        for command in (
+            ["import", uncut, *DEVICE, *OPERATOR, "--store", self.store],
+            ["refine", "--model", EXAMPLE_MODEL, "--cuts", uncut],
+        ):
+            done = self.mc2(*command)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("its fused_us, 1.874 us, is far below what the collective alone takes", done.stderr)
+            self.assertIn("are these ms?", done.stderr)
+
     def test_from_files_alone(self):
         self.cuts.write_text("blocks,fused_us,compute_us,communication_us\n512+4x896,1262,803,1071\n")
         plan = self.directory / "plan.json"

@@ -86,13 +86,29 @@ TEST(Assemble, CountsBlocksOfShardsAlongTheCutAxis) {
   ASSERT_TRUE(scatter) << scatter.error().text();
   ASSERT_EQ(scatter.value().profile.samples.size(), 1U); // 4100 rows do not divide among 8 shards
   EXPECT_EQ(scatter.value().profile.samples[0].block_rows, 512);
-  EXPECT_THAT(scatter.value().notes,
-              ::testing::ElementsAre(HasSubstr("1 sizes are of another operator, e.g. matmul m=4100")));
+  EXPECT_THAT(
+      scatter.value().notes,
+      ::testing::ElementsAre(HasSubstr("1 size is of rows that are no multiple of 8, as those of each block are, e.g. "
+                                       "matmul m=4100")));
   // All-gather: a rank multiplies its own shard separately, so 3584 rows are 512 rows of each of the 7 other shards.
   const auto gather = assemble_profile(set_of({matmul(3584, 703)}), kFacts,
                                        {.kind = OpKind::AllGatherMatmul, .world_size = 8, .m = 4096});
   ASSERT_TRUE(gather) << gather.error().text();
   EXPECT_EQ(gather.value().profile.samples[0].block_rows, 512);
+}
+
+TEST(Assemble, SaysWhyASizeIsNotUsed) {
+  const auto set = set_of({matmul(384, 90), matmul(128, 40), collective(Collective::AllGather, 1024, 5, 4),
+                           collective(Collective::AllGather, 1024, 5, 2), collective(Collective::AllReduce, 64, 5, 4)});
+  const auto imported = assemble_profile(set, kFacts, {.kind = OpKind::AllGatherMatmul, .world_size = 4, .m = 4096});
+  ASSERT_TRUE(imported) << imported.error().text();
+  EXPECT_THAT(
+      imported.value().notes,
+      ::testing::UnorderedElementsAre(
+          HasSubstr("1 size is of another number of ranks than 4, e.g. all_gather of 1024 B among 2 ranks"),
+          HasSubstr("1 size is of another operator, e.g. all_reduce of 64 B among 4 ranks"),
+          HasSubstr("1 size is of rows that are no multiple of 3, the ranks less 1, as those of each block are, "
+                    "e.g. matmul m=128")));
 }
 
 TEST(Assemble, CountsColumnsWhereFewRowsAreCutAlongN) {
@@ -124,6 +140,66 @@ TEST(Assemble, TellsWhetherCutsAreOfTheOperator) {
   const ImportQuestion question{OpKind::MatmulAllReduce, DType::F16, 8, 4096, 8192, 3072, "npu"};
   EXPECT_THAT(check_import(set, {}, question).error().message, HasSubstr("4x512"));
   EXPECT_TRUE(check_import(set, {}, {})); // without a stated operator there is nothing to contradict
+}
+
+FusedTiming cut_run(const std::string& blocks, double fused_us, double serial_us, std::int64_t line) {
+  return {.blocks = blocks, .fused_us = fused_us, .serial_us = serial_us, .line = line};
+}
+
+Error error_of(const std::vector<FusedTiming>& runs, const std::string& device) {
+  TimingSet set;
+  for (const FusedTiming& run : runs) EXPECT_TRUE(set.add(run));
+  set.name_log("cuts.csv");
+  const ImportQuestion question{OpKind::MatmulAllReduce, DType::F16, 8, 4096, 8192, 3072, device};
+  const auto imported = assemble_profile(set, {}, question);
+  const auto checked = check_import(set, {}, question); // a dry run says the same
+  EXPECT_EQ(imported.ok(), checked.ok());
+  return imported ? Error{} : imported.error();
+}
+
+TEST(Assemble, NamesTheLineOfACutThatDoesNotFit) {
+  const Error error = error_of({cut_run("512+4x896", 1262, 0, 2), cut_run("4x512", 900, 0, 3)}, "npu");
+  EXPECT_EQ(error.field, "blocks");
+  EXPECT_THAT(error.message, HasSubstr("cuts.csv:3: '4x512': sum to 2048"));
+}
+
+TEST(Assemble, UncutTimesOfRunsAreInOneUnit) {
+  EXPECT_EQ(error_of({cut_run("512+4x896", 700, 965, 2), cut_run("640+3x1152", 690, 1400, 3)}, "npu").message, "");
+  EXPECT_THAT(error_of({cut_run("512+4x896", 700, 965, 2), cut_run("640+3x1152", 690, 10, 3)}, "npu").message,
+              HasSubstr("cuts.csv:3: '640+3x1152': its serial time is 10 us, and that of '512+4x896' 965 us"));
+  // An uncut run is itself a serial time.
+  EXPECT_THAT(error_of({cut_run("4096", 0.965, 0, 2), cut_run("640+3x1152", 690, 965, 3)}, "npu").message,
+              HasSubstr("cuts.csv:2: '4096': its serial time is 0.965 us"));
+}
+
+TEST(Assemble, UncutTimesAreOfThePublishedDevice) {
+  // The collective takes 930.9 us: 13.58491263 us / MiB x 64 MiB + 61.508333 us.
+  const std::string message = error_of({cut_run("4096", 1.874, 0, 2)}, "ascend-910b").message;
+  EXPECT_THAT(message, HasSubstr("cuts.csv:2: '4096': its fused_us, 1.874 us, is far below what the"));
+  EXPECT_THAT(message, HasSubstr("are these ms?"));
+  EXPECT_EQ(error_of({cut_run("4096", 1874, 0, 2)}, "ascend-910b").message, "");
+  EXPECT_EQ(error_of({cut_run("4096", 1.874, 0, 2)}, "npu").message, ""); // nothing is known of it yet
+}
+
+TEST(Assemble, RefusesALogOfAnotherMakersDevice) {
+  const auto under = [](const std::string& logged, const std::string& device) {
+    const auto imported = assemble_profile(set_of({matmul(4096, 803)}), {{"device", logged}},
+                                           {.kind = OpKind::MatmulAllReduce, .world_size = 8, .device = device});
+    return imported ? "" : imported.error().text();
+  };
+  EXPECT_THAT(under("NVIDIA H100 80GB HBM3", "ascend-910b"),
+              HasSubstr("--device: is 'ascend-910b', a device of Huawei whose costs are published, and the logs name "
+                        "'NVIDIA H100 80GB HBM3', of NVIDIA"));
+  EXPECT_EQ(under("NVIDIA H100 80GB HBM3", "rack7"), "");
+  EXPECT_EQ(under("Ascend910B4", "ascend-910b"), "");
+  EXPECT_EQ(under("NPU", "ascend-910b"), "");
+}
+
+TEST(Assemble, ADryRunTellsThatRanksContradictTheLog) {
+  const auto set = set_of({matmul(4096, 803), collective(Collective::AllReduce, 1024, 5, 8)});
+  const auto checked = check_import(set, kFacts, {.kind = OpKind::MatmulAllReduce, .world_size = 4});
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().text(), "--ranks: is 4 where the log says 8");
 }
 
 TEST(Assemble, ADryRunTellsThatNothingIsOfTheOperator) {

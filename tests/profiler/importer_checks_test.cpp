@@ -741,7 +741,7 @@ TEST(NcclTests, IsKnownBehindWhatALauncherSaysOfEachOfThousandsOfRanks) {
   std::string before;
   for (int rank = 0; rank < 4096; ++rank)
     before += std::to_string(rank) + ": cpu-bind=MASK - nid005318, task 0 0 [12345]: mask 0xff00 set\n";
-  const ImportedLog imported = import_text(nccl_table("8192 512 float none -1 40 0.1 0.1 0 40 0.1 0.1 0\n", before),
+  const ImportedLog imported = import_text(nccl_table("8192 512 float none -1 40 0.2 0.2 0 40 0.2 0.2 0\n", before),
                                            {.collective = planner::Collective::AllGather});
   EXPECT_EQ(imported.summary.value().format, "nccl_tests");
   EXPECT_EQ(imported.timings.groups().size(), 1U);
@@ -751,15 +751,15 @@ TEST(NcclTests, ATestWithARootOrAnotherCountIsNoneOfOurs) {
   const auto said = [](const std::string& row, planner::Collective collective) {
     return import_text(nccl_table(row), {.collective = collective}).first(Verdict::Bad);
   };
-  EXPECT_THAT(said("8192 2048 float sum 0 40 0.1 0.1 0 40 0.1 0.1 0\n", planner::Collective::AllReduce),
+  EXPECT_THAT(said("8192 2048 float sum 0 40 0.2 0.2 0 40 0.2 0.2 0\n", planner::Collective::AllReduce),
               HasSubstr("it has a root, rank 0"));
-  EXPECT_THAT(said("8192 2048 float none -1 40 0.1 0.1 0 40 0.1 0.1 0\n", planner::Collective::AllGather),
+  EXPECT_THAT(said("8192 2048 float none -1 40 0.2 0.2 0 40 0.2 0.2 0\n", planner::Collective::AllGather),
               HasSubstr("not of one rank's part of its size among 4 ranks"));
-  EXPECT_EQ(said("8192 512 float none -1 40 0.1 0.1 0 40 0.1 0.1 0\n", planner::Collective::AllGather), "");
+  EXPECT_EQ(said("8192 512 float none -1 40 0.2 0.2 0 40 0.2 0.2 0\n", planner::Collective::AllGather), "");
 }
 
 TEST(NcclTests, ASecondListOfDevicesReplacesTheFirst) {
-  const std::string table = nccl_table("8192 512 float none -1 40 0.1 0.1 0 40 0.1 0.1 0\n");
+  const std::string table = nccl_table("8192 512 float none -1 40 0.2 0.2 0 40 0.2 0.2 0\n");
   const std::string without_options = table.substr(table.find("# Using devices"));
   const ImportedLog imported = import_text(table + without_options, {.collective = planner::Collective::AllGather});
   EXPECT_EQ(imported.first(Verdict::Bad), "");
@@ -902,6 +902,59 @@ TEST(HcclTest, ATableWithoutItsCommandIsOfNoOtherTablesCollective) {
       import_text(log, {.collective = Collective::AllReduce, .dtype = planner::DType::F16, .world_size = 8});
   EXPECT_THAT(timings_text(said.timings),
               UnorderedElementsAre("all_gather x8 8192 B 30500 ns", "all_reduce x0 8192 B 30500 ns"));
+}
+
+TEST(HcclTest, TestsOfOtherCollectivesAreNotWhatIsSaid) {
+  const std::string table =
+      "data_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n8192 | 30.5 | 0.27 | success\n";
+  const ImportAnswers said{.collective = Collective::AllReduce, .dtype = planner::DType::F16, .world_size = 8};
+  for (const std::string test : {"broadcast_test", "reduce_test", "scatter_test", "reduce_scatter_v_test",
+                                 "all_gather_v_test", "alltoallv_test"}) {
+    const ImportedLog other =
+        import_text("mpirun -n 8 ./bin/" + test + " -b 8K -e 32M -f 2 -d fp16 -p 8\n" + table, said);
+    EXPECT_EQ(timings_text(other.timings).size(), 0U) << test;
+    EXPECT_THAT(other.lines, Contains(Field(&SaidOfLine::text, test + " is no collective that mc2 plans")));
+  }
+  // The next table has a command of its own, or none.
+  const std::string other = "mpirun -n 8 ./bin/broadcast_test \\\n -b 8K -d fp16 -p 8\n" + table;
+  EXPECT_THAT(timings_text(import_text(other + "mpirun -n 4 ./bin/all_gather_test -d fp16\n" + table, said).timings),
+              ElementsAre("all_gather x4 8192 B 30500 ns"));
+  EXPECT_THAT(timings_text(import_text(other + table, said).timings), ElementsAre("all_reduce x0 8192 B 30500 ns"));
+}
+
+TEST(HcclTest, MessagesOf0BytesAreSkipped) {
+  const ImportedLog imported = import_text(
+      "mpirun -n 8 ./bin/all_gather_test -d fp16\n"
+      "data_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n0 | 3.5 | 0.00000 | success\n");
+  EXPECT_EQ(imported.first(Verdict::Bad), "");
+  EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, "a message of 0 bytes")));
+}
+
+TEST(Osu, TheMeanOfTheRanksIsBetweenTheirTimes) {
+  const auto bad = [](const std::string& times) {
+    return import_text(
+               "# OSU MPI Allreduce Latency Test v7.4\n"
+               "# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations\n1024 " +
+               times + " 1000\n")
+        .first(Verdict::Bad);
+  };
+  EXPECT_EQ(bad("20.00 19.00 21.00"), "");
+  EXPECT_EQ(bad("20.00 20.00 20.00"), "");
+  EXPECT_EQ(bad("20.00 19.00 12.00"), "3: its Avg Latency(us), 20.00, is above its Max Latency(us), 12.00");
+  EXPECT_EQ(bad("20.00 25.00 31.00"), "3: its Min Latency(us), 25.00, is above its Avg Latency(us), 20.00");
+}
+
+TEST(Imb, TheMeanOfTheProcessesIsBetweenTheirTimes) {
+  const auto bad = [](const std::string& times) {
+    return import_text(
+               "#    Intel(R) MPI Benchmarks 2021.7, MPI-1 part\n# Benchmarking Allreduce\n# #processes = 4\n"
+               "       #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n         1024         1000 " +
+               times + "\n")
+        .first(Verdict::Bad);
+  };
+  EXPECT_EQ(bad("9.10 9.90 9.50"), "");
+  EXPECT_THAT(bad("9.90 9.10 9.50"), HasSubstr("its t_min[usec], 9.90, is above its t_avg[usec], 9.50"));
+  EXPECT_THAT(bad("9.10 9.90 99.50"), HasSubstr("its t_avg[usec], 99.50, is above its t_max[usec], 9.90"));
 }
 
 TEST(Osu, ACommandLineIsOfTheTestBehindItAlone) {
@@ -1177,6 +1230,12 @@ TEST(NcclTestsJson, AFieldThatStandsThereTwiceIsNamed) {
               HasSubstr("'time' stands there twice"));
 }
 
+TEST(NcclTestsJson, ASizeThatIsNoWholeNumberIsNamed) {
+  const std::string log = replaced(read_log("nccl_tests.json"), "\"size\":1048576", "\"size\":1048576.0");
+  EXPECT_THAT(import_text(log).first(Verdict::Bad),
+              HasSubstr("'1048576.0' is no size: must be a whole number of bytes"));
+}
+
 TEST(Bandwidths, ATimeThatTheBandwidthBesideItContradictsIsNamed) {
   const auto bad = [](const std::string& file, const std::string& time, const std::string& wrong) {
     return import_text(replaced(read_log(file), time, wrong)).first(Verdict::Bad);
@@ -1197,12 +1256,18 @@ TEST(Bandwidths, PrintedDigitsMayBeRoundedAndFewTellNothing) {
     return import_text(columns_log("time algbw busbw #wrong", "4096 1024 float sum -1 " + time_and_bandwidth + " 0"))
         .first(Verdict::Bad);
   };
-  // 4096 B in 10.5 us are 0.3901 GB/s. A bandwidth with fewer than two digits contradicts nothing: 0.04 GB/s stands for
-  // any time from 91 to 117 us.
+  // 4096 B in 10.5 us are 0.3901 GB/s. Few digits allow much: 0.04 GB/s stands for any time from 91 to 117 us, and 0.00
+  // for any above 819 us.
   EXPECT_EQ(nccl("10.5 0.39 0.39"), "");
   EXPECT_EQ(nccl("10.9 0.38 0.38"), "");
-  EXPECT_EQ(nccl("0.9 0.04 0.04"), "");
+  EXPECT_EQ(nccl("116 0.04 0.04"), "");
+  EXPECT_THAT(nccl("0.9 0.04 0.04"), HasSubstr("its algbw is 0.04 GB/s where 4096 B in 0.9 us are 4.551 GB/s"));
   EXPECT_EQ(nccl("9000 0.00 0.00"), "");
+  EXPECT_THAT(nccl("10.5 0.00 0.00"), HasSubstr("its algbw is 0 GB/s where 4096 B in 10.5 us are 0.3901 GB/s"));
+  EXPECT_EQ(nccl("10.5 N/A N/A"), "");
+  for (const char* cell : {"inf", "nan", "-0.39", "abc"})
+    EXPECT_THAT(nccl("10.5 " + std::string(cell) + " 0.39"), HasSubstr("algbw is '" + std::string(cell) + "'"));
+  EXPECT_THAT(nccl("10.5 0.39 inf"), HasSubstr("busbw is 'inf'; must be a number of GB/s"));
   EXPECT_EQ(nccl("10.5 0.4 0.4"), "");
   EXPECT_EQ(nccl("10.5 3.9e-1 3.9e-1"), "");
   EXPECT_THAT(nccl("12.5 0.39 0.39"), HasSubstr("4096 B in 12.5 us are 0.3277 GB/s"));
@@ -1218,6 +1283,11 @@ TEST(Bandwidths, PrintedDigitsMayBeRoundedAndFewTellNothing) {
   EXPECT_EQ(hccl("2 | 10.00 | 0.00120"), "");
   EXPECT_EQ(hccl("65536 | 10.00 | 7.37280"), ""); // 6 parts of 12288 B
   EXPECT_THAT(hccl("65536 | 10.00 | 73.72800"), HasSubstr("its alg_bandwidth is 73.73 GB/s"));
+  for (const char* cell : {"0.00000", "1e9"})
+    EXPECT_THAT(hccl("65536 | 10.00 | " + std::string(cell)), HasSubstr("its alg_bandwidth is")) << cell;
+  for (const char* cell : {"-5.0", "inf", "nan", "abc"})
+    EXPECT_THAT(hccl("65536 | 10.00 | " + std::string(cell)),
+                HasSubstr("alg_bandwidth is '" + std::string(cell) + "'"));
   // Old versions have 2^30 B in a GB: 12582912 B in 1000 us are 12.58291 of 10^9, and 11.71875.
   EXPECT_EQ(hccl("12582912 | 1000.00 | 11.71875"), "");
   EXPECT_THAT(hccl("12582912 | 1000.00 | 11.00000"), HasSubstr("its alg_bandwidth is 11 GB/s"));

@@ -432,6 +432,52 @@ TEST(Importer, ABadCutIsNamed) {
     EXPECT_THAT(import_text(std::string("blocks,fused_us\n") + row + "\n").first(Verdict::Bad), HasSubstr(why)) << row;
 }
 
+TEST(Importer, UncutTimesOfACutInAnotherUnitAreNamed) {
+  const auto bad = [](const std::string& row) {
+    return import_text("blocks,fused_us,serial_us,compute_us,communication_us\n" + row + "\n").first(Verdict::Bad);
+  };
+  EXPECT_EQ(bad("512+4x896,700,965,600,500"), "");
+  EXPECT_THAT(
+      bad("640+3x1152,690,0.965,,"),
+      HasSubstr("2: a measured cut: its fused_us, 690 us, and its serial_us, 0.965 us, differ by more than 100"));
+  EXPECT_THAT(bad("640+3x1152,690,965,803000,"),
+              HasSubstr("its compute_us, 803000 us, is longer than its serial_us, 965"));
+  EXPECT_THAT(bad("640+3x1152,690,,,107100"),
+              HasSubstr("its communication_us, 107100 us, is longer than its fused_us"));
+  EXPECT_THAT(bad("640+3x1152,690,965,0.6,0.5"), HasSubstr("1.1 us together, are far below its serial_us, 965 us"));
+}
+
+TEST(Importer, HeadingsThatAreNamedLikeATimeAreNoneOfTheOthers) {
+  const auto bad = [](const std::string& column) {
+    return import_text("blocks,fused_us," + column + "\n512+4x896,700,965\n").first(Verdict::Bad);
+  };
+  for (const char* column : {"serial_msec", "seral_us", "serial [msec]", "step time"})
+    EXPECT_THAT(bad(column), HasSubstr("1: column '" + std::string(column) + "' is named like a time")) << column;
+  for (const char* column : {"note", "runs", "status", "us"}) EXPECT_EQ(bad(column), "") << column;
+}
+
+TEST(Importer, ACutThatIsNoneOfTheStatedOperatorIsABadLine) {
+  const ImportAnswers stated{.dtype = planner::DType::F16,
+                             .world_size = 8,
+                             .m = 4096,
+                             .n = 8192,
+                             .k = 3072,
+                             .kind = planner::OpKind::MatmulAllReduce};
+  const std::string log = "blocks,fused_us\n512+4x896,1262\n512+4x800,1262\n";
+  EXPECT_THAT(import_text(log, stated).first(Verdict::Bad), HasSubstr("3: a measured cut: '512+4x800': sum to 3712"));
+  EXPECT_EQ(import_text(log).first(Verdict::Bad), "");
+}
+
+TEST(Importer, SaysOfWhichRowsNoBlockIs) {
+  const std::string log = std::string(kFusedHeading) +
+                          "x,MatMulV3,42,\"\"\"128,3072;3072,8192\"\"\",FLOAT16;FLOAT16,\"\"\"128,8192\"\"\"\n";
+  const auto took = [&](int ranks) {
+    return import_text(log, {.world_size = ranks, .kind = planner::OpKind::AllGatherMatmul}).first(Verdict::Took);
+  };
+  EXPECT_THAT(took(4), HasSubstr("not used: the rows of a block of all_gather_matmul are a multiple of 3"));
+  EXPECT_THAT(took(3), ::testing::Not(HasSubstr("not used"))); // 128 = 2 x 64
+}
+
 TEST(Importer, AFusedOperatorIsARunOfTheCutThatIsNamed) {
   const std::string log = std::string(kFusedHeading) +
                           "a,MatmulReduceScatter,900,\"4096,3072;3072,8192\",FLOAT16;FLOAT16,\"512,8192\"\n"
@@ -475,7 +521,7 @@ TEST(Importer, WeightsOfAFusedOperatorMayBeQuantised) {
 TEST(Importer, AFusedOperatorIsOfTheKindWhoseLaneComesFirst) {
   const ImportedLog imported = import_text(
       std::string(kFusedHeading) + "a,AlltoAllMatmul,900,\"512,2048;2048,1024\",FLOAT16;FLOAT16,\"512,1024\"\n",
-      {.blocks = "4x128"});
+      {.blocks = "4x32"}); // of each rank's 512 / 4 rows
   const auto cuts_of = [&](planner::OpKind kind) {
     return assemble_profile(imported.timings, {}, {kind, DType::F16, 4, 512, 1024, 2048, "npu"});
   };

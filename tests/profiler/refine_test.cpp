@@ -297,6 +297,23 @@ TEST(Refine, TooManyCutsAreRefusedAtOnce) {
   EXPECT_EQ(refine(model.op, model, measured, settings()).error().code, ErrorCode::InvalidSpec);
 }
 
+TEST(Refine, UncutTimesInAnotherUnitAreRefused) {
+  const CostModel model = model_with(1.15, 1.15, 0);
+  const auto message_of = [&](const MeasuredCut& cut) {
+    const auto refined = refine(model.op, model, std::vector<MeasuredCut>{cut}, settings());
+    return refined ? "" : refined.error().text();
+  };
+  const auto& variant = model.variants[0].variant;
+  // The matmul takes 20 + 0.5 x 4096 = 2068 us, the collective 30 + 0.5 x 4096 = 2078 us.
+  EXPECT_THAT(message_of({variant, {{2048, 2048}}, 3000, 4.1}),
+              HasSubstr("its serial_us, 4.1 us, is far below what the collective alone takes, 2078 us; are these ms?"));
+  EXPECT_THAT(message_of({variant, {{4096}}, 4.1}), HasSubstr("its fused_us, 4.1 us, is far below"));
+  EXPECT_THAT(message_of({variant, {{2048, 2048}}, 3000, 0, 2.068, 2078}),
+              HasSubstr("its compute_us, 2.068 us, is far below what the matmul alone takes, 2068 us; are these ms?"));
+  EXPECT_THAT(message_of({variant, {{2048, 2048}}, 3000, 4.1e6}), HasSubstr("is far above")); // ns
+  EXPECT_EQ(message_of({variant, {{2048, 2048}}, 3000, 4100, 2060, 2070}), "");
+}
+
 TEST(Refine, RefusesWhatIsNoMeasurement) {
   const CostModel model = model_with(1.15, 1.15, 0);
   const auto error_of = [&](double fused_us, double serial_us, Cut cut) {

@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -6,6 +7,7 @@
 
 #include "commands/commands.hpp"
 #include "imported_store.hpp"
+#include "mc2/planner/device_model.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/profiler/import_report.hpp"
 #include "mc2/profiler/import_terms.hpp"
@@ -183,7 +185,28 @@ std::string cuts_page(const std::vector<planner::CutRuns>& cuts) {
   return table(rows);
 }
 
-Error bad_cuts(const Error& error) { return {error.code, "", "measured cuts: " + error.message}; }
+/// The error of a measured cut, with the place of its first run where that is known.
+Error bad_cuts(const Error& error, const profiler::ImportedProfile& imported = {}) {
+  for (std::size_t i = 0; i < imported.cuts.size(); ++i)
+    if (error.message.starts_with("'" + imported.cuts[i].blocks.substr(0, 64) + "'") && !imported.places[i].empty())
+      return {error.code, "", "measured cuts: " + imported.places[i] + ": " + error.message};
+  return {error.code, "", "measured cuts: " + error.message};
+}
+
+/// The timings of a machine that mc2 refine needs beside its cuts and that are neither imported nor published; empty
+/// where there are all.
+std::string missing_parts(const store::ImportedMachine& machine, const planner::Profile& fresh) {
+  if (planner::device_model(fresh.fingerprint.fields.at("device"), fresh.op)) return {};
+  const planner::Profile kept = machine.profile_for(fresh.op);
+  const auto has = [&](planner::Component component) {
+    const auto is_of = [component](const planner::Sample& sample) { return sample.component == component; };
+    return std::ranges::any_of(kept.samples, is_of) || std::ranges::any_of(fresh.samples, is_of);
+  };
+  const bool has_matmul = has(planner::Component::Matmul), has_collective = has(planner::Component::Collective);
+  if (has_matmul && has_collective) return {};
+  const std::string collective(to_string(planner::collective_of(fresh.op.kind)));
+  return has_matmul ? collective : has_collective ? "matmul" : "matmul and " + collective;
+}
 
 Result<void> ImportCommand::keep(const profiler::ImportedProfile& imported) const {
   const planner::Profile& profile = imported.profile;
@@ -192,16 +215,20 @@ Result<void> ImportCommand::keep(const profiler::ImportedProfile& imported) cons
   store::Store& writable = layers.writable();
   const std::string& device = profile.fingerprint.fields.at("device");
   const auto kept = store::keep_imported(writable, machine, profile, imported.cuts, utc_now());
-  if (!kept && kept.error().field == "blocks") return bad_cuts(kept.error());
+  if (!kept && kept.error().field == "blocks") return bad_cuts(kept.error(), imported);
   if (!kept) return kept.error().field == "device" ? as_option(kept.error()) : kept.error();
   const auto& [samples, measurements] = kept.value();
   if (samples.empty() && measurements.empty()) {
     std::cout << "  note: all of it is kept already; nothing was added\n";
     return {};
   }
+  const std::string missing = measurements.empty() ? "" : missing_parts(machine, profile);
   const std::string next = measurements.empty() ? "mc2 fit or mc2 plan" : "mc2 refine";
+  const std::string before = missing.empty() ? ""
+                                             : "import timings of " + missing + " of '" + device +
+                                                   "', which has cuts but no costs of these; then ";
   std::cout << "  kept in " << writable.path().string() << "\n"
-            << remark("next: " + next + " with --device '" + device + "' and the operator", terminal_width());
+            << remark("next: " + before + next + " with --device '" + device + "' and the operator", terminal_width());
   return {};
 }
 
@@ -227,12 +254,14 @@ Result<ExitCode> ImportCommand::run() const {
     if (!fits) return fits.error().field == "blocks" ? bad_cuts(fits.error()) : fits.error();
     return ExitCode::Success;
   }
-  MC2_ASSIGN(const auto assembled, profiler::assemble_profile(imported.timings, imported.facts, question.value()));
+  const auto assembling = profiler::assemble_profile(imported.timings, imported.facts, question.value());
+  if (!assembling) return assembling.error().field == "blocks" ? bad_cuts(assembling.error()) : assembling.error();
+  const auto& assembled = assembling.value();
   const auto& profile = assembled.profile;
   std::cout << profile_page(profile) << cuts_page(assembled.cuts) << "\n";
   std::cout << notes_text(assembled.notes);
-  if (!out.empty()) write_file(out, store::pretty(store::encode(profile)));
   MC2_TRY(keep(assembled));
+  if (!out.empty()) write_file(out, store::pretty(store::encode(profile))); // last: a refused import replaces no file
   return ExitCode::Success;
 }
 

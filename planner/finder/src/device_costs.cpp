@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "mc2/planner/collective.hpp"
 #include "mc2/planner/device_model.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/profiler/fit.hpp"
@@ -33,6 +34,12 @@ Result<std::set<std::string>> imported_devices(const Kept& kept) {
 /// The error for an operator that is unknown on this device: neither published nor imported.
 Error unknown_costs(const std::string& device, const OpSpec& op, const std::optional<Kept>& kept, Error unpublished) {
   if (unpublished.code != ErrorCode::UnknownName || !kept) return unpublished;
+  if (const auto cuts = kept->list_measured_cuts(device, op); cuts && !cuts.value().empty())
+    return {ErrorCode::NotFound, "device",
+            "'" + device + "' has " + std::to_string(cuts.value().size()) + " measured " +
+                (cuts.value().size() == 1 ? "cut" : "cuts") +
+                " but no profile to compare them with; import timings of its matmul and of " +
+                std::string(to_string(planner::collective_of(op.kind))) + " (mc2 import)"};
   const auto imported = imported_devices(*kept);
   if (!imported) return imported.error();
   if (imported.value().contains(device)) return store::nothing_imported(op, device);
@@ -108,13 +115,23 @@ Result<void> learn_from_cuts(const std::vector<Measurement>& cuts, const OpSpec&
   std::vector<profiler::MeasuredCut> measured;
   const planner::Variant& variant = costs.model.variants.front().variant;
   for (const auto& cut : cuts) {
-    // An earlier mc2 kept cuts without this check.
+    const profiler::MeasuredCut run{variant,
+                                    cut.cut,
+                                    cut.fused_us,
+                                    cut.serial_us,
+                                    cut.compute_us,
+                                    cut.communication_us,
+                                    cut.relative_error,
+                                    std::max(cut.pair_count, 1),
+                                    cut.compute_blocks_us,
+                                    cut.communication_blocks_us};
+    // An earlier mc2 kept cuts without these checks.
     if (const auto fits = planner::validate_measured_cut(cut.op, variant, cut.cut, cut.fused_us, cut.serial_us); !fits)
       costs.notes.push_back("a measured run is left out, which contradicts itself: it " + fits.error().message);
+    else if (const auto alike = profiler::validate_uncut_times(cut.op, costs.model, run); !alike)
+      costs.notes.push_back("the measured run of " + cut.cut.text() + " is left out: " + alike.error().message);
     else
-      measured.push_back({variant, cut.cut, cut.fused_us, cut.serial_us, cut.compute_us, cut.communication_us,
-                          cut.relative_error, std::max(cut.pair_count, 1), cut.compute_blocks_us,
-                          cut.communication_blocks_us});
+      measured.push_back(run);
   }
   if (measured.empty()) return {};
   if (measured.size() > profiler::kMaxMeasuredCuts) // keep the newest, which come last

@@ -1,11 +1,13 @@
 #include "mc2/store/imported.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <set>
 #include <tuple>
 
 #include "mc2/planner/collective.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::store {
 namespace {
@@ -105,7 +107,27 @@ Result<planner::Cut> named_cut(const Store& store, const planner::OpSpec& op, co
   return stored.plan.cut;
 }
 
+/// Errors: InvalidSpec (blocks) naming the field and its value.
+Result<void> validate_runs(const planner::CutRuns& runs) {
+  const auto refused = [](const char* name, double value, const char* legal) {
+    return Error{ErrorCode::InvalidSpec, "blocks",
+                 std::string(name) + " is " + number_text(value) + "; must be " + legal};
+  };
+  if (!(runs.fused_us > 0 && std::isfinite(runs.fused_us)))
+    return refused("fused_us", runs.fused_us, "above 0 and finite");
+  for (const auto& [name, us] : {std::pair{"serial_us", runs.serial_us},
+                                 {"compute_us", runs.compute_us},
+                                 {"communication_us", runs.communication_us},
+                                 {"compute_blocks_us", runs.compute_blocks_us},
+                                 {"communication_blocks_us", runs.communication_blocks_us}})
+    if (!(us >= 0 && std::isfinite(us))) return refused(name, us, "at least 0, which means not measured, and finite");
+  if (!(runs.relative_error >= 0 && runs.relative_error < 1))
+    return refused("relative_error", runs.relative_error, "at least 0, which means unknown, and below 1");
+  return {};
+}
+
 Result<Measurement> measurement_of(const Store& store, const planner::OpSpec& op, const planner::CutRuns& runs) {
+  MC2_TRY(validate_runs(runs));
   Measurement measured;
   measured.op = op;
   measured.variant = {"imported", {}};
@@ -162,6 +184,8 @@ Result<std::vector<std::string>> keep_measured_cuts(Store& store, const std::str
 
 Result<KeptImport> keep_imported(Store& store, const ImportedMachine& machine, const Profile& fresh,
                                  std::span<const planner::CutRuns> cuts, const std::string& created_at) {
+  if (fresh.fingerprint.fields.at("device").empty())
+    return Error{ErrorCode::InvalidSpec, "device", "is empty; name the machine, for which plans will ask"};
   if (!fresh.samples.empty()) MC2_TRY(joined(machine.fingerprint, fresh.fingerprint));
   MC2_ASSIGN(const auto measured, to_measurements(store, fresh.op, cuts));
   KeptImport kept;

@@ -11,7 +11,9 @@
 #include "mc2/planner/text.hpp"
 #include "mc2/profiler/importer.hpp"
 #include "mc2/profiler/override.hpp"
+#include "mc2/profiler/refine.hpp"
 #include "mc2/profiler/statistics.hpp"
+#include "row_unit.hpp"
 
 namespace mc2::profiler {
 namespace {
@@ -127,11 +129,9 @@ std::optional<std::int64_t> block_length(const OpSpec& op, const TimingKey& matm
   if (planner::cut_axis(op) == planner::CutAxis::Columns)
     return matmul.m == op.m ? std::optional(matmul.n) : std::nullopt;
   if (matmul.n != op.n) return std::nullopt;
-  const planner::OpTraits& traits = planner::traits_of(op.kind);
-  if (!traits.has_row_shards) return matmul.m;
   // With a local part, the curve is over the other ranks' rows, because a rank multiplies its own shard separately.
-  const std::int64_t shards = op.world_size - (traits.has_local_part ? 1 : 0);
-  return matmul.m % shards == 0 ? std::optional(matmul.m / shards) : std::nullopt;
+  const std::int64_t unit = row_unit(op.kind, op.world_size);
+  return matmul.m % unit == 0 ? std::optional(matmul.m / unit) : std::nullopt;
 }
 
 /// The sample for a group's timings, still without a time; nothing when the group is of another operator.
@@ -157,7 +157,21 @@ std::string group_text(const TimingKey& key) {
   if (key.component == Component::Matmul)
     return "matmul m=" + std::to_string(key.m) + " n=" + std::to_string(key.n) + " k=" + std::to_string(key.k) +
            (key.dtype ? " " + std::string(planner::to_string(*key.dtype)) : "");
-  return std::string(planner::to_string(key.collective)) + " of " + std::to_string(key.message_bytes) + " B";
+  return std::string(planner::to_string(key.collective)) + " of " + std::to_string(key.message_bytes) + " B" +
+         (key.world_size > 0 ? " among " + std::to_string(key.world_size) + " ranks" : "");
+}
+
+/// Why a group has no sample_of() the operator: "of another operator", or what else differs.
+std::string unused_text(const OpSpec& op, const TimingKey& key) {
+  if (key.component == Component::Collective && key.collective == planner::collective_of(op.kind))
+    return "of another number of ranks than " + std::to_string(op.world_size);
+  const std::int64_t unit = row_unit(op.kind, op.world_size);
+  const bool is_of_op =
+      planner::cut_axis(op) == planner::CutAxis::Rows && key.n == op.n && key.k == op.k && key.dtype == op.dtype;
+  if (key.component != Component::Matmul || !is_of_op || key.m % unit == 0) return "of another operator";
+  const bool has_local_part = planner::traits_of(op.kind).has_local_part;
+  return "of rows that are no multiple of " + std::to_string(unit) + (has_local_part ? ", the ranks less 1" : "") +
+         ", as those of each block are";
 }
 
 void append_samples(const Sample& shape, const std::vector<TimedRound>& rounds, std::vector<Sample>& samples) {
@@ -226,9 +240,27 @@ std::vector<std::string> event_notes(const EventCount& count) {
 
 /// The timings that did not become samples.
 struct Unused {
-  std::size_t group_count = 0; ///< groups of another operator
-  std::string group;           ///< the first of these groups
+  /// Groups that are not used for one reason.
+  struct Groups {
+    std::size_t count = 0;
+    std::string first;
+  };
+  std::map<std::string, Groups> groups; ///< by their reason
+  std::string group;                    ///< the first of all these groups
   EventCount events;
+
+  void add(const std::string& reason, const std::string& text) {
+    Groups& of_reason = groups[reason];
+    if (of_reason.count++ == 0) of_reason.first = text;
+    if (group.empty()) group = text;
+  }
+  [[nodiscard]] std::vector<std::string> notes() const {
+    std::vector<std::string> texts;
+    for (const auto& [reason, of_reason] : groups)
+      texts.push_back(std::to_string(of_reason.count) + (of_reason.count == 1 ? " size is " : " sizes are ") + reason +
+                      ", e.g. " + of_reason.first);
+    return texts;
+  }
 };
 
 /// Adds the samples of the profile's operator, and notes where only a part of their timings was kept.
@@ -238,7 +270,7 @@ Unused add_samples(const TimingSet& timings, ImportedProfile& imported) {
   for (const auto& [key, group] : timings.groups()) {
     const auto shape = sample_of(op, key);
     if (!shape) {
-      if (unused.group_count++ == 0) unused.group = group_text(key);
+      unused.add(unused_text(op, key), group_text(key));
       continue;
     }
     std::vector<TimedRound> rounds = group.kept;
@@ -289,8 +321,10 @@ planner::CutRuns cut_of(const std::string& blocks, const std::vector<const Fused
   return cut;
 }
 
-/// The measured cuts of the operator. @param other_count  grows by the number of runs of another operator
-std::vector<planner::CutRuns> cuts_of(const OpSpec& op, const TimingSet& timings, std::size_t& other_count) {
+/// Adds the measured cuts of the operator. Returns the number of runs of another operator.
+std::size_t add_cuts(const TimingSet& timings, ImportedProfile& imported) {
+  const OpSpec& op = imported.profile.op;
+  std::size_t other_count = 0;
   std::vector<std::pair<std::string, std::vector<const FusedTiming*>>> groups;
   std::map<std::string, std::size_t> places;
   for (const FusedTiming& timing : timings.fused()) {
@@ -302,9 +336,120 @@ std::vector<planner::CutRuns> cuts_of(const OpSpec& op, const TimingSet& timings
     if (is_new) groups.emplace_back(timing.blocks, std::vector<const FusedTiming*>());
     groups[place->second].second.push_back(&timing);
   }
-  std::vector<planner::CutRuns> cuts;
-  for (const auto& [blocks, runs] : groups) cuts.push_back(cut_of(blocks, runs));
-  return cuts;
+  for (const auto& [blocks, runs] : groups) {
+    imported.cuts.push_back(cut_of(blocks, runs));
+    imported.places.push_back(runs.front()->place());
+  }
+  return other_count;
+}
+
+Error bad_run(const std::string& place, const std::string& what) {
+  return {ErrorCode::InvalidSpec, "blocks", place.empty() ? what : place + ": " + what};
+}
+
+/// Whether the run is one of the uncut operator.
+bool is_uncut_run(const OpSpec& op, const FusedTiming& run) {
+  const auto cut = planner::parse_cut(run.blocks);
+  return cut && planner::overlapping_schedule(op, {std::string(kImportedVariant), {}}, cut.value()) ==
+                    planner::Schedule::Serial;
+}
+
+/// Uncut times of one kind, of all runs of an import.
+class UncutTimes {
+ public:
+  explicit UncutTimes(std::string name) : name_(std::move(name)) {}
+
+  void add(const FusedTiming& run, double us) {
+    if (us <= 0) return;
+    if (shortest_ == nullptr || us < least_us_) shortest_ = &run, least_us_ = us;
+    if (longest_ == nullptr || us > most_us_) longest_ = &run, most_us_ = us;
+  }
+
+  /// Errors: InvalidSpec (blocks) where one is in another unit than the others.
+  [[nodiscard]] Result<void> check() const {
+    constexpr double kMostUnlike = 30; // of one operator on one machine
+    if (shortest_ == nullptr || most_us_ <= kMostUnlike * least_us_) return {};
+    return bad_run(shortest_->place(), "'" + shortest_->blocks.substr(0, 64) + "': its " + name_ + " is " +
+                                           number_text(least_us_) + " us, and that of '" +
+                                           longest_->blocks.substr(0, 64) + "' " + number_text(most_us_) +
+                                           " us; times of one operator, in us, are within a factor of 30");
+  }
+
+ private:
+  std::string name_;
+  const FusedTiming *shortest_ = nullptr, *longest_ = nullptr;
+  double least_us_ = 0, most_us_ = 0;
+};
+
+/// Errors: as UncutTimes::check.
+Result<void> check_units(const OpSpec& op, const TimingSet& timings) {
+  UncutTimes serial("serial time"), compute("compute_us"), communication("communication_us");
+  for (const FusedTiming& run : timings.fused()) {
+    if (!is_run_of(op, run)) continue;
+    serial.add(run, run.serial_us);
+    if (is_uncut_run(op, run)) serial.add(run, run.fused_us);
+    compute.add(run, run.compute_us);
+    communication.add(run, run.communication_us);
+  }
+  for (const auto& times : {serial, compute, communication}) MC2_TRY(times.check());
+  return {};
+}
+
+/// Checks the cuts of which the blocks are named; the plans of digests are not known here. Errors: InvalidSpec
+/// (blocks).
+Result<void> check_cuts(const ImportedProfile& imported) {
+  const OpSpec& op = imported.profile.op;
+  const planner::Variant variant{std::string(kImportedVariant), {}};
+  const auto published = planner::device_model(imported.profile.fingerprint.fields.at("device"), op);
+  for (std::size_t i = 0; i < imported.cuts.size(); ++i) {
+    const planner::CutRuns& runs = imported.cuts[i];
+    const std::string name = "'" + runs.blocks.substr(0, 64) + "': ";
+    auto cut = planner::parse_cut(runs.blocks);
+    if (!cut) continue;
+    if (const auto fits = planner::validate_measured_cut(op, variant, cut.value(), runs.fused_us, runs.serial_us);
+        !fits)
+      return bad_run(imported.places[i], name + fits.error().message);
+    if (!published) continue;
+    const MeasuredCut measured{published.value().variants.front().variant,
+                               std::move(cut).value(),
+                               runs.fused_us,
+                               runs.serial_us,
+                               runs.compute_us,
+                               runs.communication_us};
+    if (const auto fits = validate_uncut_times(op, published.value(), measured); !fits)
+      return bad_run(imported.places[i], name + fits.error().message);
+  }
+  return {};
+}
+
+/// The maker of a device by its name in logs; empty where the name does not tell it.
+std::string_view maker_of(const std::string& device) {
+  struct Maker {
+    std::string_view word, name; ///< of the device, in lower case; of its maker
+  };
+  static constexpr Maker kMakers[] = {
+      {"nvidia", "NVIDIA"}, {"geforce", "NVIDIA"}, {"h100", "NVIDIA"}, {"h200", "NVIDIA"},  {"h800", "NVIDIA"},
+      {"a100", "NVIDIA"},   {"a800", "NVIDIA"},    {"b200", "NVIDIA"}, {"instinct", "AMD"}, {"radeon", "AMD"},
+      {"mi250", "AMD"},     {"mi300", "AMD"},      {"mi325", "AMD"},   {"mi355", "AMD"},    {"ascend", "Huawei"}};
+  std::string name = device;
+  std::ranges::transform(name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+  for (const Maker& maker : kMakers)
+    if (name.find(maker.word) != std::string::npos) return maker.name;
+  return {};
+}
+
+/// Errors: InvalidSpec (--device) where the logs name a device of another maker than the published one of this name.
+Result<void> check_maker(const std::map<std::string, std::string>& facts, const std::string& device) {
+  const auto logged = facts.find("device");
+  const bool is_published = std::ranges::any_of(planner::published_devices(),
+                                                [&](const auto& published) { return published.name == device; });
+  if (!is_published || logged == facts.end()) return {};
+  const std::string_view own = maker_of(device), other = maker_of(logged->second);
+  if (own.empty() || other.empty() || own == other) return {};
+  return Error{ErrorCode::InvalidSpec, "--device",
+               "is '" + device + "', a device of " + std::string(own) +
+                   " whose costs are published, and the logs name '" + logged->second.substr(0, 64) + "', of " +
+                   std::string(other) + "; give that machine a name of its own"};
 }
 
 /// Errors: CannotFit for samples that cannot be of the published device after which they are named.
@@ -337,18 +482,19 @@ Result<ImportedProfile> assemble_profile(const TimingSet& timings, const std::ma
   if (question.device.empty() && !facts.contains("device"))
     return Error{ErrorCode::InvalidSpec, "--device",
                  "is missing: the logs do not name the machine, and what they hold is kept under its name"};
+  MC2_TRY(check_maker(facts, question.device));
   ImportedProfile imported;
   imported.profile.op = op;
   imported.profile.fingerprint = fingerprint_of(facts, question.device);
   const Unused rest = add_samples(timings, imported);
-  if (rest.group_count > 0)
-    imported.notes.push_back(std::to_string(rest.group_count) + " sizes are of another operator, e.g. " + rest.group);
+  for (auto& note : rest.notes()) imported.notes.push_back(std::move(note));
   const auto notes = event_notes(rest.events);
   imported.notes.insert(imported.notes.end(), notes.begin(), notes.end());
-  std::size_t other_run_count = 0;
-  imported.cuts = cuts_of(op, timings, other_run_count);
-  if (other_run_count > 0)
-    imported.notes.push_back(std::to_string(other_run_count) + " fused runs are of another operator or m");
+  if (const std::size_t count = add_cuts(timings, imported); count > 0)
+    imported.notes.push_back(std::to_string(count) + (count == 1 ? " fused run is" : " fused runs are") +
+                             " of another operator or m");
+  MC2_TRY(check_cuts(imported));
+  MC2_TRY(check_units(op, timings));
   MC2_TRY(check_against_published(imported.profile));
   if (imported.profile.samples.empty() && imported.cuts.empty() && !notes.empty())
     return Error{ErrorCode::CannotFit, "", notes.front()};
@@ -361,20 +507,11 @@ Result<ImportedProfile> assemble_profile(const TimingSet& timings, const std::ma
 Result<void> check_import(const TimingSet& timings, const std::map<std::string, std::string>& facts,
                           const ImportQuestion& question) {
   const auto op = find_operator(timings, question);
-  if (!op) return {};
+  const bool is_unknown = !op && op.error().field.empty(); // something was not stated yet
+  if (is_unknown) return {};
   ImportQuestion under = question;
-  if (under.device.empty()) under.device = "device"; // under which name, it must not say yet
-  const auto assembled = assemble_profile(timings, facts, under);
-  if (!assembled && assembled.error().code == ErrorCode::CannotFit) return assembled.error();
-  std::size_t other_count = 0;
-  for (const auto& runs : cuts_of(op.value(), timings, other_count)) {
-    const auto cut = planner::parse_cut(runs.blocks); // an error where it is the digest of a plan
-    const auto fits = cut ? planner::validate_measured_cut(op.value(), {std::string(kImportedVariant), {}}, cut.value(),
-                                                           runs.fused_us, runs.serial_us)
-                          : Result<void>();
-    if (!fits)
-      return Error{fits.error().code, "blocks", "'" + runs.blocks.substr(0, 64) + "': " + fits.error().message};
-  }
+  if (under.device.empty() && !facts.contains("device")) under.device = "device"; // it need not be named yet
+  if (const auto assembled = assemble_profile(timings, facts, under); !assembled) return assembled.error();
   return {};
 }
 

@@ -34,11 +34,45 @@ bool is_digest(std::string_view text) {
          text.find_first_of("abcdef") != std::string_view::npos;
 }
 
+/// The unit of time that ends a column's name; empty where none does.
+std::string_view unit_of(std::string_view name) {
+  static constexpr std::string_view kUnits[] = {
+      "us", "usec", "usecs", "microsec", "microseconds", "ms", "msec", "msecs", "millisec", "milliseconds",
+      "ns", "nsec", "nsecs", "nanosec",  "nanoseconds",  "s",  "sec",  "secs",  "seconds",  "time"};
+  while (!name.empty() && plain(name.substr(name.size() - 1)).empty()) name.remove_suffix(1); // "serial [ms]"
+  std::size_t begin = name.size();
+  while (begin > 0 && !plain(name.substr(begin - 1, 1)).empty()) --begin;
+  const std::string word = plain(name.substr(begin));
+  const auto* found = begin == 0 ? std::end(kUnits) : std::ranges::find(kUnits, word);
+  return found == std::end(kUnits) ? std::string_view() : *found;
+}
+
+/// The error text for an unknown column that is named like a time: its times would be left out without a word.
+std::string unknown_time_fault(std::string_view heading) {
+  for (const std::string_view cell : split(heading, ',')) {
+    const std::string_view name = bare(cell);
+    const std::string word = plain(name.substr(0, name.find('(')));
+    const bool is_known = std::ranges::any_of(columns(), [&](const WantedColumn& column) {
+      return std::ranges::find(column.names, word) != column.names.end();
+    });
+    if (!is_known && !unit_of(name).empty())
+      return "column '" + shown(name) +
+             "' is named like a time, and mc2 reads fused_us, serial_us, compute_us, communication_us, "
+             "compute_blocks_us "
+             "and communication_blocks_us; rename it or leave it out";
+  }
+  return {};
+}
+
 class CutTable {
  public:
   explicit CutTable(LogSink& sink) : sink_(sink), row_(columns()) {}
 
-  [[nodiscard]] Result<void> begin(std::string_view heading) { return row_.read_heading(heading); }
+  [[nodiscard]] Result<void> begin(std::string_view heading) {
+    MC2_TRY(row_.read_heading(heading));
+    std::string fault = unknown_time_fault(heading);
+    return fault.empty() ? Result<void>() : Result<void>(Error{ErrorCode::Malformed, "", std::move(fault)});
+  }
 
   void read(const Line& line) {
     if (trimmed(line.text).empty()) return sink_.skip(line.number, "blank");

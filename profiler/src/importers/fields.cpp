@@ -6,6 +6,8 @@
 #include <iterator>
 #include <limits>
 
+#include "bandwidth.hpp"
+
 namespace mc2::profiler {
 namespace {
 
@@ -370,6 +372,18 @@ std::optional<LaunchLine> read_launch_line(std::string_view line) {
   for (auto option = program; option != parts.end() && option + 1 != parts.end(); ++option)
     if (*option == "-d" || *option == "--datatype") launch.element_type = std::string(option[1]);
   return launch;
+}
+
+std::string order_fault(NamedCell shorter, NamedCell longer) {
+  if (shorter.text.empty() || longer.text.empty()) return {};
+  const auto least_time = parse_us(shorter.text), most_time = parse_us(longer.text);
+  if (least_time && most_time && *least_time <= *most_time) return {};
+  for (const NamedCell& cell : {shorter, longer})
+    if (!parse_us(cell.text)) return "its " + std::string(cell.name) + ", '" + shown(cell.text) + "', is no number";
+  const PrintedNumber least = printed_number(shorter.text), most = printed_number(longer.text);
+  if (least.value <= most.value + least.rounding + most.rounding) return {};
+  return "its " + std::string(shorter.name) + ", " + shown(shorter.text) + ", is above its " +
+         std::string(longer.name) + ", " + shown(longer.text);
 }
 
 std::string unit_fault(std::string_view column, std::string_view legal) {

@@ -65,6 +65,14 @@ struct LaunchLine {
 /// or the line has no known launcher.
 [[nodiscard]] std::optional<LaunchLine> read_launch_line(std::string_view line);
 
+/// A cell of a row, with the name of its column.
+struct NamedCell {
+  std::string_view name, text;
+};
+/// The error text for times that do not stand in this order: "its t_avg, 9.00, is above its t_max, 8.00", or for one
+/// that is no number. Empty where they do, and where one is empty. Each may be off by its last digit.
+[[nodiscard]] std::string order_fault(NamedCell shorter, NamedCell longer);
+
 /// The error text for a column with another unit than `legal`; empty when the unit is right or absent.
 /// @param column  e.g. "Task Duration(us)"
 [[nodiscard]] std::string unit_fault(std::string_view column, std::string_view legal);

@@ -30,6 +30,32 @@ std::optional<Column> find_column(std::string_view cell) {
   return std::nullopt;
 }
 
+/// A program of hccl_test that a command line names and whose collective mc2 does not plan; else empty.
+std::string_view other_test(std::string_view text) {
+  constexpr std::string_view kTests[] = {"broadcast_test",        "reduce_test",         "scatter_test",
+                                         "gather_test",           "all_gather_v_test",   "alltoallv_test",
+                                         "reduce_scatter_v_test", "alltoallvc_test",     "send_recv_test",
+                                         "sendrecv_test",         "batch_send_recv_test"};
+  if (!has(text, "_test")) return {}; // a quick test, because every row comes here
+  for (std::string_view word : words(text)) {
+    word.remove_prefix(word.find_last_of('/') + 1);
+    if (const auto* found = std::ranges::find(kTests, word); found != std::end(kTests)) return *found;
+  }
+  return {};
+}
+
+/// A command line of the log.
+struct Command {
+  LaunchLine launch;
+  std::string other; ///< the test, where mc2 does not plan its collective
+};
+
+std::optional<Command> read_command(std::string_view text) {
+  if (const auto launch = read_launch_line(text)) return Command{*launch, {}};
+  const std::string_view other = other_test(text);
+  return other.empty() ? std::nullopt : std::optional(Command{{}, std::string(other)});
+}
+
 struct Row {
   std::int64_t size = 0;
   std::chrono::nanoseconds time{0};
@@ -50,15 +76,15 @@ class HcclTestLog {
       command_.append(text).append(" ");
       if (goes_on) return sink_.skip(line.number, "a line that goes on in the next");
       const std::string command = std::exchange(command_, {});
-      const auto launch = read_launch_line(command);
+      const auto told = read_command(command);
       const bool is_of_table = has(text, "|"); // a line of the table; the command ended before it
-      if (launch && !is_of_table) return take_launch(line.number, *launch);
-      if (launch) next_launch_ = *launch;
+      if (told && !is_of_table) return take_command(line.number, *told);
+      if (told) next_command_ = *told;
     }
     if (text.empty()) return sink_.skip(line.number, "blank");
     if (has(text, "check result failed"))
       return sink_.bad(line.number, "the result check failed on a rank: " + shown(text));
-    if (const auto launch = read_launch_line(text)) return take_launch(line.number, *launch);
+    if (const auto told = read_command(text)) return take_command(line.number, *told);
     const auto cells = split(text, '|');
     if (cells.size() > 1 && find_column(cells.front()) == kSize) return begin_table(line.number, cells);
     if (has_table_ && is_row(cells)) return read_row(line, cells);
@@ -72,14 +98,16 @@ class HcclTestLog {
     return parse_whole(cells.front()) || begins_below_zero || (cells.size() > 1 && cells.size() == cell_count_);
   }
 
-  void take_launch(std::int64_t line, const LaunchLine& launch) {
-    next_launch_ = launch;
+  void take_command(std::int64_t line, const Command& told) {
+    next_command_ = told;
     sink_.skip(line, "command line of a test");
   }
 
   void begin_table(std::int64_t line, const std::vector<std::string_view>& cells) {
     sink_.next_round();
-    launch_ = std::exchange(next_launch_, {});
+    const Command told = std::exchange(next_command_, {});
+    launch_ = told.launch;
+    other_test_ = told.other;
     has_table_ = false;
     place_.fill(cells.size());
     cell_count_ = cells.size();
@@ -98,6 +126,7 @@ class HcclTestLog {
   }
 
   void read_row(const Line& line, const std::vector<std::string_view>& cells) {
+    if (!other_test_.empty()) return sink_.skip(line.number, other_test_ + " is no collective that mc2 plans");
     if (const auto fault = row_fault(line, cells.size(), cell_count_, "cells")) return sink_.bad(line.number, *fault);
     const std::string check = place_[kCheck] < cell_count_ ? plain(cells[place_[kCheck]]) : "null";
     if (check != "success" && check != "null")
@@ -106,9 +135,13 @@ class HcclTestLog {
     const auto time = parse_us(cells[place_[kTime]]);
     if (!size) return sink_.bad(line.number, "'" + shown(cells[place_[kSize]]) + "' is no size in bytes");
     if (!time) return sink_.bad(line.number, "'" + shown(cells[place_[kTime]]) + "' is no number");
-    const auto printed = [&](Column column) {
-      return place_[column] < cell_count_ ? printed_number(cells[place_[column]]) : PrintedNumber();
+    if (*size == 0) return sink_.skip(line.number, "a message of 0 bytes");
+    const auto cell = [&](Column column) {
+      return place_[column] < cell_count_ ? cells[place_[column]] : std::string_view();
     };
+    const auto printed = [&](Column column) { return printed_number(cell(column)); };
+    if (const std::string fault = cell_fault("alg_bandwidth", cell(kBandwidth)); !fault.empty())
+      return sink_.bad(line.number, fault);
     take(line.number, {*size, *time, printed(kTime), printed(kBandwidth), check != "null"});
   }
 
@@ -159,8 +192,9 @@ class HcclTestLog {
 
   const ImportAnswers& answers_;
   LogSink& sink_;
-  LaunchLine next_launch_; ///< launch line of the table that follows
+  Command next_command_;   ///< of the table that follows
   LaunchLine launch_;      ///< launch line of the current table
+  std::string other_test_; ///< the current table's test, where mc2 does not plan its collective
   std::string command_;    ///< the lines so far of a command in several lines
   bool has_table_ = false;
   std::size_t cell_count_ = 0;

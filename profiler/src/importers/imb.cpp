@@ -99,9 +99,22 @@ class ImbLog {
     take(line.number, parts);
   }
 
+  /// What is wrong with the processes' least, mean and largest time; empty where nothing is.
+  [[nodiscard]] std::string spread_fault(const std::vector<std::string_view>& parts) const {
+    const auto cell = [&](std::string_view name) {
+      const auto at = std::ranges::find(columns_, name);
+      return NamedCell{name, at == columns_.end() ? "" : parts[static_cast<std::size_t>(at - columns_.begin())]};
+    };
+    const NamedCell least = cell("t_min[usec]"), mean = cell("t_avg[usec]"), most = cell("t_max[usec]");
+    for (std::string fault : {order_fault(least, mean), order_fault(mean, most), order_fault(least, most)})
+      if (!fault.empty()) return fault;
+    return {};
+  }
+
   void take(std::int64_t line, const std::vector<std::string_view>& parts) {
     const auto time = parse_us(parts[time_column_]);
     if (!time) return sink_.bad(line, "'" + shown(parts[time_column_]) + "' is no number");
+    if (const std::string fault = spread_fault(parts); !fault.empty()) return sink_.bad(line, fault);
     const std::int64_t size = *parse_whole(parts.front());
     if (size == 0) return sink_.skip(line, "a message of 0 bytes");
     if (world_size_ == 0) return sink_.bad(line, "no line '# #processes = ' stands before this table");

@@ -45,6 +45,7 @@ Result<void> ImportedLogs::add(const std::string& name, const LogSummary& summar
                      "'; import them apart, under different --device names"};
   }
   took_count += summary.took_count;
+  timings.name_log(name);
   for (const auto& note : summary.notes) notes.push_back(name + " " + note);
   if (summary.rank)
     if (const auto [known, is_new] = ranks.try_emplace(*summary.rank, name); !is_new)

@@ -65,6 +65,8 @@ Result<ImportAnswers> ImportTerms::answers() const {
   MC2_TRY(read_name("dtype", dtype, planner::parse_dtype, answers.dtype));
   MC2_ASSIGN(answers.buffers, parse_buffers(buffers));
   MC2_TRY(read_bytes(bytes, answers));
+  if (const auto kind = planner::parse_op_kind(op); kind)
+    answers.kind = kind.value(); // question() refuses unknown ones
   if (!blocks.empty()) {
     MC2_TRY(planner::parse_cut(blocks));
     answers.blocks = blocks;

@@ -56,7 +56,7 @@ Result<LogSummary> import_log(ByteSource& source, std::string_view format, const
   MC2_ASSIGN(const auto importer, find_importer(reader, format));
   LogSummary summary;
   summary.format = std::string(importer->name);
-  LogSink sink(into, hooks, summary);
+  LogSink sink(into, hooks, summary, answers);
   into.next_round();
   const auto read = importer->read(reader, answers, sink);
   if (watched.is_cancelled()) return Error{ErrorCode::Cancelled, "", "interrupted; nothing was kept"};

@@ -4,7 +4,10 @@
 
 #include "event_name.hpp"
 #include "fields.hpp"
+#include "mc2/planner/plan.hpp"
 #include "mc2/planner/profile.hpp"
+#include "mc2/planner/text.hpp"
+#include "row_unit.hpp"
 
 namespace mc2::profiler {
 namespace {
@@ -26,11 +29,75 @@ std::string_view fault_of(const Timing& timing) {
                                                                                : "its size is outside 1 B to 1 PiB";
 }
 
+/// Times of one run that differ by more are in different units, which differ by 1000 times.
+constexpr double kMostUnalike = 100;
+/// A part takes no longer than the serial operator, except for noise. The fused one may have faster kernels for it.
+constexpr double kMostOfSerial = 1.5, kMostOfFused = 3;
+/// The parts together take no less than this share of the serial operator.
+constexpr double kLeastOfSerial = 0.1;
+
+std::string microseconds_text(double us) { return number_text(us, 9) + " us"; }
+
+/// What is wrong with a part beside the time of a whole; empty where nothing is.
+std::string part_fault(std::string_view part, double part_us, std::string_view whole, double whole_us, double most) {
+  if (whole_us <= 0 || part_us <= most * whole_us) return {};
+  return "its " + std::string(part) + ", " + microseconds_text(part_us) + ", is longer than its " + std::string(whole) +
+         ", " + microseconds_text(whole_us) + ", of which it is a part; are both in us?";
+}
+
+/// What is wrong with the uncut times beside a run, where one is in another unit; empty where nothing is.
+std::string unit_contradiction(const FusedTiming& timing) {
+  for (const auto& [part, us] :
+       {std::pair{"compute_us", timing.compute_us}, {"communication_us", timing.communication_us}})
+    for (const std::string& why : {part_fault(part, us, "serial_us", timing.serial_us, kMostOfSerial),
+                                   part_fault(part, us, "fused_us", timing.fused_us, kMostOfFused)})
+      if (!why.empty()) return why;
+  const double serial_us = timing.serial_us, parts_us = timing.compute_us + timing.communication_us;
+  if (serial_us > 0 && (serial_us > kMostUnalike * timing.fused_us || timing.fused_us > kMostUnalike * serial_us))
+    return "its fused_us, " + microseconds_text(timing.fused_us) + ", and its serial_us, " +
+           microseconds_text(serial_us) + ", differ by more than 100 times; are both in us?";
+  const bool has_both = timing.compute_us > 0 && timing.communication_us > 0;
+  if (has_both && (parts_us < kLeastOfSerial * serial_us || kMostUnalike * parts_us < timing.fused_us))
+    return "its compute_us and communication_us, " + microseconds_text(parts_us) + " together, are far below its " +
+           (serial_us > 0 ? "serial_us, " + microseconds_text(serial_us)
+                          : "fused_us, " + microseconds_text(timing.fused_us)) +
+           "; are all in us?";
+  return {};
+}
+
 void add_once(std::vector<std::string>& texts, std::string_view text) {
   if (texts.size() < kMaxTextCount && std::ranges::find(texts, text) == texts.end()) texts.emplace_back(text);
 }
 
 } // namespace
+
+namespace {
+
+/// The operator of which the user states everything.
+std::optional<planner::OpSpec> stated_operator(const ImportAnswers& answers) {
+  if (!answers.kind || !answers.dtype || !answers.world_size || !answers.m || !answers.n || !answers.k)
+    return std::nullopt;
+  planner::OpSpec op;
+  op.kind = *answers.kind;
+  op.dtype = *answers.dtype;
+  op.world_size = *answers.world_size;
+  op.m = *answers.m;
+  op.n = *answers.n;
+  op.k = *answers.k;
+  return op.validate() ? std::optional(op) : std::nullopt;
+}
+
+} // namespace
+
+LogSink::LogSink(TimingSet& timings, const ImportHooks& hooks, LogSummary& summary, const ImportAnswers& answers)
+    : timings_(timings), hooks_(hooks), summary_(summary), op_(stated_operator(answers)) {
+  const bool cuts_columns = op_ && planner::cut_axis(*op_) == planner::CutAxis::Columns;
+  if (!answers.kind || !answers.world_size || cuts_columns) return;
+  block_unit_ = row_unit(*answers.kind, *answers.world_size);
+  if (block_unit_ > 1)
+    unit_remark_ = "; not used: the rows of a block of " + std::string(planner::to_string(*answers.kind)) +
+                   " are a multiple of " + std::to_string(block_unit_);
+}
 
 bool TimedEvent::is_complete(int world_size) const noexcept {
   return !is_torn && world_size > 0 && std::ssize(ranks) >= world_size;
@@ -86,7 +153,18 @@ void LogSink::take(std::int64_t line, const Timing& timing, std::string_view tex
     return bad(line, std::string(text) + ": " + std::string(fault));
   if (!timings_.add(timing)) return skip(line, "one of more than 4096 different sizes");
   ++summary_.took_count;
+  if (timing.component == Component::Matmul && timing.m % block_unit_ != 0)
+    return tell(line, Verdict::Took, std::string(text) + unit_remark_);
   tell(line, Verdict::Took, text);
+}
+
+std::string FusedTiming::place() const {
+  if (line == 0) return log;
+  return (log.empty() ? "line " : log + ":") + std::to_string(line);
+}
+
+void TimingSet::name_log(const std::string& name) {
+  for (; named_count_ < fused_.size(); ++named_count_) fused_[named_count_].log = name;
 }
 
 bool TimingSet::add(FusedTiming timing) {
@@ -104,9 +182,22 @@ void LogSink::take(std::int64_t line, FusedTiming timing, std::string_view text)
           planner::validate_block_times(timing.fused_us, timing.compute_blocks_us, timing.communication_blocks_us);
       !fits)
     return bad(line, std::string(text) + ": " + fits.error().message);
+  for (const std::string& why : {unit_contradiction(timing), operator_fault(timing)})
+    if (!why.empty()) return bad(line, std::string(text) + ": " + why);
+  timing.line = line;
   if (!timings_.add(std::move(timing))) return skip(line, "one of more than 65536 fused runs");
   ++summary_.took_count;
   tell(line, Verdict::Took, text);
+}
+
+std::string LogSink::operator_fault(const FusedTiming& timing) const {
+  const bool is_of_other = timing.n != 0 && op_ && (timing.m != op_->m || timing.n != op_->n || timing.k != op_->k);
+  if (!op_ || is_of_other) return {};
+  const auto cut = planner::parse_cut(timing.blocks);
+  if (!cut) return {}; // the digest of a plan
+  const auto fits = planner::validate_measured_cut(*op_, {std::string(kImportedVariant), {}}, cut.value(),
+                                                   timing.fused_us, timing.serial_us);
+  return fits ? "" : "'" + shown(timing.blocks) + "': " + fits.error().message;
 }
 
 void LogSink::skip(std::int64_t line, std::string_view why) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "mc2/planner/op_spec.hpp"
 #include "mc2/profiler/importer.hpp"
 
 namespace mc2::profiler {
@@ -18,14 +19,13 @@ inline constexpr std::string_view kAskRanks = "how many ranks took part (--ranks
 /// Receives what an importer reads: timings, skipped and bad lines, facts and questions.
 class LogSink {
  public:
-  LogSink(TimingSet& timings, const ImportHooks& hooks, LogSummary& summary)
-      : timings_(timings), hooks_(hooks), summary_(summary) {}
+  LogSink(TimingSet& timings, const ImportHooks& hooks, LogSummary& summary, const ImportAnswers& answers = {});
 
   /// Takes a timing; `text` says what it is. The line counts as bad instead when time or size are not positive or too
   /// large, and as skipped beyond kMaxTimingSizes.
   void take(std::int64_t line, const Timing& timing, std::string_view text);
-  /// Takes a fused run. The line counts as bad instead when a time is not usable, and as skipped beyond
-  /// kMaxFusedTimings.
+  /// Takes a fused run. The line counts as bad instead when a time is not usable or contradicts another one of the run,
+  /// or when the cut cannot be one of the operator that the user states. It counts as skipped beyond kMaxFusedTimings.
   void take(std::int64_t line, FusedTiming timing, std::string_view text);
   void skip(std::int64_t line, std::string_view why);
   void bad(std::int64_t line, std::string_view why);
@@ -45,10 +45,15 @@ class LogSink {
 
  private:
   void tell(std::int64_t line, Verdict verdict, std::string_view text);
+  /// What is wrong with a run as one of the stated operator; empty where nothing is, or none is stated.
+  [[nodiscard]] std::string operator_fault(const FusedTiming& timing) const;
 
   TimingSet& timings_;
   const ImportHooks& hooks_;
   LogSummary& summary_;
+  std::optional<planner::OpSpec> op_; ///< the operator that the user states; nothing unless all of it is stated
+  std::int64_t block_unit_ = 1;       ///< a matmul of another multiple of rows is no block of the stated kind
+  std::string unit_remark_;           ///< the remark on such matmuls
 };
 
 } // namespace mc2::profiler

@@ -55,9 +55,13 @@ void read_numbers(std::int64_t line, const json& header, const json& run, Collec
   if (!full || *time_us > INT64_MAX / 1000) return sink.bad(line, "its size or time is out of range");
   NcclRow row;
   row.size_bytes = *full;
-  row.time_us = {static_cast<double>(*time_us), 1};           // the tool cuts fractions of 1 us off
-  row.alg_bandwidth = {number(run, "coll_algobw_gbs"), 5e-7}; // printed with six decimals
-  row.bus_bandwidth = {number(run, "coll_busbw_gbs"), 5e-7};
+  row.time_us = {static_cast<double>(*time_us), 1}; // the tool cuts fractions of 1 us off
+  const auto printed = [&run](const char* key) {
+    constexpr double kSixDecimals = 5e-7;
+    return run.contains(key) ? PrintedNumber{number(run, key), kSixDecimals} : PrintedNumber();
+  };
+  row.alg_bandwidth = printed("coll_algobw_gbs");
+  row.bus_bandwidth = printed("coll_busbw_gbs");
   if (const std::string why = contradiction(collective, world_size, row); !why.empty())
     return sink.bad(line, std::string(planner::to_string(collective)) + ": " + why);
   Timing timing{.collective = collective, .message_bytes = *full, .world_size = world_size};

@@ -24,7 +24,8 @@ struct FactorRange {
 
 std::optional<FactorRange> bandwidth_factor(const NcclRow& row) {
   const auto &alg = row.alg_bandwidth, &bus = row.bus_bandwidth;
-  if (alg.value < kLeastBandwidth || alg.rounding >= alg.value || !std::isfinite(bus.value)) return std::nullopt;
+  const bool has_bus = bus.rounding > 0 && std::isfinite(bus.value); // not of a missing cell
+  if (alg.value < kLeastBandwidth || alg.rounding >= alg.value || !has_bus) return std::nullopt;
   return FactorRange{(bus.value - bus.rounding) / (alg.value + alg.rounding),
                      (bus.value + bus.rounding) / (alg.value - alg.rounding)};
 }

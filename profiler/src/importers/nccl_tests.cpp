@@ -320,6 +320,11 @@ class NcclTestsLog {
     const auto time = parse_us(parts[at]);
     if (!time) return sink_.bad(line, where + "'" + shown(parts[at]) + "' is no time");
     if (size == 0) return sink_.skip(line, "a message of 0 bytes");
+    const std::size_t side = is_in_place ? 1 : 0;
+    for (const auto& [name, column] :
+         {std::pair{"algbw", table_.alg_bandwidth[side]}, std::pair{"busbw", table_.bus_bandwidth[side]}})
+      if (const std::string fault = column == kNone ? "" : cell_fault(name, parts[column]); !fault.empty())
+        return sink_.bad(line, where + fault);
     if (rows_.size() == kMaxPendingRows) return sink_.bad(line, "the test has more than 100000 rows");
     rows_.push_back({line,
                      {.message_bytes = size, .time = *time},

@@ -69,6 +69,7 @@ struct Scalar {
 /// The timings of one size that have been read so far.
 struct Entry {
   std::optional<std::int64_t> size, count;
+  std::string size_text; ///< the size as it stands there
   std::string type;
   std::string redop;
   std::int64_t root = -1;
@@ -196,7 +197,7 @@ class Handler final : public JsonHandler {
 
   void read_result(std::string_view field, const Scalar& value) {
     see(field);
-    if (field == "size") entry_.size = parse_whole(value.text);
+    if (field == "size") entry_.size = parse_whole(value.text), entry_.size_text = value.text;
     if (field == "count") entry_.count = parse_whole(value.text);
     if (field == "type") entry_.type = value.text;
     if (field == "redop") entry_.redop = value.text;
@@ -221,7 +222,7 @@ class Handler final : public JsonHandler {
     if (field == "ranks" || field == "gpus") rccl_.processes = number.value_or(0);
     if (field == "gpusPerRank") rccl_.gpus = number.value_or(0);
     if (field == "inPlace") rccl_.is_in_place = value.text == "1";
-    if (field == "size") entry_.size = number;
+    if (field == "size") entry_.size = number, entry_.size_text = value.text;
     if (field == "type") entry_.type = value.text;
     if (field == "redop") entry_.redop = value.text;
     if (field == "root") entry_.root = parse_whole(trimmed(value.text)).value_or(-1);
@@ -279,9 +280,16 @@ class Handler final : public JsonHandler {
     if (is_checked && parse_us(wrong.text) != std::chrono::nanoseconds(0))
       return sink_.bad(line_, where + ": the result check found " + shown(wrong.text) + " wrong elements");
     const auto time = parse_us(entry.time[side].text);
-    if (!entry.size || !time)
-      return sink_.bad(line_, where + ": '" + shown(entry.time[side].text) + "' is no time, or the size is missing");
+    if (!time) return sink_.bad(line_, where + ": '" + shown(entry.time[side].text) + "' is no time");
+    if (!entry.size)
+      return sink_.bad(line_, where + (entry.size_text.empty() ? ": has no size"
+                                                               : ": '" + shown(entry.size_text) +
+                                                                     "' is no size: must be a whole number of bytes"));
     if (*entry.size == 0) return sink_.skip(line_, "a message of 0 bytes");
+    for (const auto& [name, cell] :
+         {std::pair{"alg_bw", &entry.alg_bandwidth[side]}, std::pair{"bus_bw", &entry.bus_bandwidth[side]}})
+      if (const std::string fault = cell_fault(name, cell->text); !fault.empty()) // nan and inf are null here
+        return sink_.bad(line_, where + ": " + fault);
     pending_.push_back(
         {line_,
          {.message_bytes = *entry.size, .time = *time},

@@ -106,6 +106,7 @@ class OsuLog {
   void begin_table(std::int64_t line, std::string_view text) {
     columns_ = heading_cells(text);
     time_column_ = find_time_column();
+    ordered_columns_ = find_ordered_columns();
     const auto validation = std::ranges::find(columns_, "Validation");
     validation_column_ = validation == columns_.end() ? std::nullopt : std::optional(validation - columns_.begin());
     for (const std::string& column : columns_) {
@@ -143,7 +144,25 @@ class OsuLog {
     const auto time = parse_us(parts[time_column_]);
     if (!size) return sink_.bad(line.number, "'" + shown(parts.front()) + "' is no size in bytes");
     if (!time) return sink_.bad(line.number, "'" + shown(parts[time_column_]) + "' is no number");
+    for (const auto& [shorter, longer] : ordered_columns_)
+      if (const std::string fault = order_fault({columns_[shorter], parts[shorter]}, {columns_[longer], parts[longer]});
+          !fault.empty())
+        return sink_.bad(line.number, fault);
     take(line.number, *size, *time);
+  }
+
+  /// The columns of the ranks' least, mean and largest time, which -f prints, in pairs of the shorter and the longer.
+  [[nodiscard]] std::vector<std::pair<std::size_t, std::size_t>> find_ordered_columns() const {
+    std::vector<std::pair<std::size_t, std::size_t>> pairs;
+    for (const auto& [shorter, longer] : {std::pair{"Min Latency(us)", "Avg Latency(us)"},
+                                          {"Avg Latency(us)", "Max Latency(us)"},
+                                          {"Min Comm.(us)", "Pure Comm.(us)"},
+                                          {"Pure Comm.(us)", "Max Comm.(us)"}}) {
+      const auto less = std::ranges::find(columns_, shorter), more = std::ranges::find(columns_, longer);
+      if (less != columns_.end() && more != columns_.end())
+        pairs.emplace_back(less - columns_.begin(), more - columns_.begin());
+    }
+    return pairs;
   }
 
   void take(std::int64_t line, std::int64_t size, std::chrono::nanoseconds time) {
@@ -164,6 +183,7 @@ class OsuLog {
   LogSink& sink_;
   std::vector<std::string> columns_; ///< empty outside a table
   std::size_t time_column_ = 0;
+  std::vector<std::pair<std::size_t, std::size_t>> ordered_columns_; ///< the first time is at most the second
   std::optional<std::ptrdiff_t> validation_column_;
   std::optional<Collective> collective_;
   bool is_latency_ = true;

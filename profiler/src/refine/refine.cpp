@@ -8,6 +8,7 @@
 
 #include "fit/second_lane.hpp"
 #include "mc2/planner/profile.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/recalibrate.hpp"
 #include "mc2/profiler/statistics.hpp"
 #include "refine/cut_posterior.hpp"
@@ -130,6 +131,34 @@ Result<UncutParts> uncut_parts(const planner::OpSpec& op, const CostModel& model
   return UncutParts{cost.uncut_compute_us(op), cost.uncut_communication_us(op), plan.serial_us};
 }
 
+/// An uncut time and the time of the lane that it cannot be far below.
+struct UncutTime {
+  const char* name;
+  double us, lane_us;
+  std::string lane; ///< what the lane does
+};
+
+/// An uncut time is at most this many times shorter, or longer, than the model's.
+constexpr double kMostFaster = 10, kMostSlower = 100;
+
+/// Asks for the unit in which the time would be about as long as the lane's.
+std::string unit_question(double us, double lane_us) {
+  constexpr double kAlikeRatio = 30;
+  for (const auto& [unit_us, unit] : {std::pair{1e3, "ms"}, {1e6, "s"}, {1e-3, "ns"}})
+    if (const double ratio = unit_us * us / lane_us; ratio < kAlikeRatio && ratio > 1 / kAlikeRatio)
+      return std::string("are these ") + unit + "?";
+  return "time it again";
+}
+
+Result<void> validate_uncut_time(const UncutTime& time) {
+  const bool is_alike = kMostFaster * time.us >= time.lane_us && time.us <= kMostSlower * time.lane_us;
+  if (!(time.us > 0) || !(time.lane_us > 0) || is_alike) return {};
+  return Error{ErrorCode::CannotFit, "cut",
+               std::string("its ") + time.name + ", " + number_text(time.us) + " us, is far " +
+                   (time.us < time.lane_us ? "below" : "above") + " what the " + time.lane + " alone takes, " +
+                   number_text(time.lane_us) + " us; " + unit_question(time.us, time.lane_us)};
+}
+
 planner::Validation validation_of(const MeasuredCut& cut, double serial_us) {
   const double ratio = cut.fused_us / (cut.serial_us > 0 ? cut.serial_us : serial_us);
   const double half_width = kNormal95 * relative_error(cut) * ratio;
@@ -142,6 +171,26 @@ planner::Validation validation_of(const MeasuredCut& cut, double serial_us) {
   validation.pair_count = cut.run_count;
   return validation;
 }
+
+} // namespace
+
+Result<void> validate_uncut_times(const planner::OpSpec& op, const CostModel& model, const MeasuredCut& cut) {
+  MC2_ASSIGN(const auto parts, uncut_parts(op, model, cut.variant));
+  const std::string work(to_string(planner::traits_of(op.kind).work));
+  const bool is_compute_longer = parts.compute_us > parts.communication_us;
+  const double longer_us = std::max(parts.compute_us, parts.communication_us);
+  const std::string longer = is_compute_longer ? work : "collective";
+  const bool is_uncut = planner::overlapping_schedule(op, cut.variant, cut.cut) == planner::Schedule::Serial;
+  for (const UncutTime& time :
+       {UncutTime{"serial_us", cut.serial_us, longer_us, longer},
+        UncutTime{"fused_us", is_uncut ? cut.fused_us : 0, longer_us, longer},
+        UncutTime{"compute_us", cut.compute_us, parts.compute_us, work},
+        UncutTime{"communication_us", cut.communication_us, parts.communication_us, "collective"}})
+    MC2_TRY(validate_uncut_time(time));
+  return {};
+}
+
+namespace {
 
 /// One refinement: its steps in order.
 class Refiner {
@@ -209,6 +258,8 @@ Result<void> Refiner::take(std::span<const MeasuredCut> measured) {
   for (const MeasuredCut& cut : measured) {
     MC2_TRY(validate(cut));
     MC2_TRY(planner::validate_measured_cut(op_, cut.variant, cut.cut, cut.fused_us, cut.serial_us));
+    if (const auto alike = validate_uncut_times(op_, model_, cut); !alike)
+      return Error{alike.error().code, alike.error().field, cut.cut.text() + ": " + alike.error().message};
     if (planner::overlapping_schedule(op_, cut.variant, cut.cut) == planner::Schedule::Serial) {
       MC2_TRY(take_serial(cut.variant, cut.fused_us));
       continue;

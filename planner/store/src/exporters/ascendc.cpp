@@ -14,6 +14,7 @@ namespace mc2::store {
 namespace {
 
 constexpr std::string_view kMarker = "// mc2-plan: ";
+constexpr std::string_view kRangesTitle = "// Tiling by mc2 for every m of a range"; ///< of a snippet of ranges
 
 struct Field {
   const char* name;
@@ -281,6 +282,10 @@ Result<planner::Plan> plan_by_hand(std::string_view text, const TilingValues& va
 
 /// Reads the plan in the comment of a file. Reads the values instead if there is no such plan or they were edited.
 Result<std::vector<ExportItem>> read_snippet(std::string_view text, std::string_view format, bool counts_all_ranks) {
+  if (text.starts_with(kRangesTitle))
+    return Error{ErrorCode::Malformed, "",
+                 "is a table of ranges of m, which is not read back; keep the plans of all m as JSON (mc2 plan --m "
+                 "first:last --out)"};
   MC2_ASSIGN(auto values, tiling_values(text));
   if (text.find(kMarker) == std::string_view::npos) {
     MC2_ASSIGN(auto plan, plan_by_hand(text, values, counts_all_ranks));
@@ -344,9 +349,9 @@ Result<std::string> write_ascendc_ranges(const planner::PlanRanges& ranges) {
   const auto fields =
       sample_fields(ranges.op, {"tile_rows * " + unit, "tile_count", "tail_rows * " + unit, "tail_count"},
                     gathers_rows(ranges.op) ? "m / " + std::to_string(ranges.op.world_size) : "m");
-  std::string text =
-      "// Tiling by mc2 for every m of a range, in the form of the Ascend C samples: tileNum (tileCnt) blocks of tileM "
-      "rows first,\n// then tailNum (tailCnt) of tailM.\n";
+  std::string text = std::string(kRangesTitle) +
+                     ", in the form of the Ascend C samples: tileNum (tileCnt) blocks of tileM rows first,\n// then "
+                     "tailNum (tailCnt) of tailM.\n";
   for (const auto& line : provenance_lines(ranges)) text += "// " + line + "\n";
   return text + std::string(kFieldNote) + members(fields) + "// False: there is no plan for this m" +
          (has_one_tail(ranges.op) ? ", or one of more blocks behind the equal ones than the sample's kernel runs"

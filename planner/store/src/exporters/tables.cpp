@@ -235,6 +235,11 @@ Result<std::vector<ExportItem>> read_csv(std::string_view text) {
       MC2_ASSIGN(names, csv_cells(line));
       if (std::set<std::string>(names.begin(), names.end()).size() != names.size())
         return Error{ErrorCode::Malformed, place, "is a heading in which a column stands twice"};
+      if (std::ranges::find(names, "first_m") != names.end() && std::ranges::find(names, "blocks") == names.end())
+        return Error{
+            ErrorCode::Malformed, place,
+            "is the heading of a table of ranges of m, which is not read back; keep the plans of all m as JSON "
+            "(mc2 plan --m first:last --out)"};
       if (std::ranges::find(names, "blocks") == names.end())
         return Error{ErrorCode::Malformed, place, "is no heading of a table of plans: it has no column blocks"};
       continue;

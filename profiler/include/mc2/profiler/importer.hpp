@@ -55,6 +55,7 @@ struct ImportAnswers {
   std::optional<std::int64_t> m{}, n{}, k{}; ///< for matmul rows without a shape (statistics)
   Buffers buffers = Buffers::OutOfPlace;
   std::string blocks{}; ///< the cut that the fused operators of a log ran; empty: these operators are left out
+  std::optional<planner::OpKind> kind{}; ///< of the operator that the timings are for
 };
 
 /// One timing of a log. Bytes are normalised to the full array (docs/importing.md).
@@ -93,6 +94,11 @@ struct FusedTiming {
   double fused_us = 0;
   double serial_us = 0, compute_us = 0, communication_us = 0; ///< uncut, timed beside the fused run
   double compute_blocks_us = 0, communication_blocks_us = 0;  ///< sums over the run's own blocks
+  std::string log{};                                          ///< the log's name, for messages; empty: it has none
+  std::int64_t line = 0;                                      ///< the line of the log, from 1; 0: unknown
+
+  /// "cuts.csv:2", for messages; empty where the line is unknown.
+  [[nodiscard]] std::string place() const;
 };
 
 /// One time and the round in which it was taken.
@@ -131,6 +137,8 @@ class TimingSet {
   [[nodiscard]] bool add(const Timing& timing);
   /// False when there are kMaxFusedTimings already.
   [[nodiscard]] bool add(FusedTiming timing);
+  /// Names the log of the fused runs that were added since the last call.
+  void name_log(const std::string& name);
   /// Timings added from now on were taken at another time than those before.
   void next_round() noexcept { ++round_; }
   [[nodiscard]] const std::map<TimingKey, TimingGroup>& groups() const noexcept { return groups_; }
@@ -142,6 +150,7 @@ class TimingSet {
   std::map<TimingKey, TimingGroup> groups_;
   std::map<TimingKey, TimingGroup>::iterator last_ = groups_.end();
   std::vector<FusedTiming> fused_;
+  std::size_t named_count_ = 0; ///< fused runs whose log has been named
   std::uint64_t draw_ = 0;
   int round_ = 0;
 };
@@ -209,6 +218,7 @@ struct ImportQuestion {
 struct ImportedProfile {
   planner::Profile profile;
   std::vector<planner::CutRuns> cuts; ///< in the order of their first run
+  std::vector<std::string> places;    ///< where the first run of each cut stands, e.g. "cuts.csv:2"; "" if unknown
   std::vector<std::string> notes;     ///< what was left out and why
 };
 
@@ -220,14 +230,16 @@ inline constexpr std::string_view kImportedVariant = "imported";
 /// guessed. Outliers of a size are kept and marked.
 /// @param facts  facts of the logs; with the device they make the fingerprint, which carries backend=imported
 /// Errors: InvalidSpec with all questions that the user must still answer, or with an answer that contradicts the logs.
-/// CannotFit when no timing is of this operator, or when samples named after a published device cannot be of it.
+/// Also InvalidSpec (--device) when the log names a device of another maker than the published one after which it is to
+/// be named, and InvalidSpec (blocks), naming the run's place, for a measured cut that cannot be one of the operator,
+/// or whose uncut times are in another unit: by those of other runs, or by what is published of the device. CannotFit
+/// when no timing is of this operator, or when samples named after a published device cannot be of it.
 [[nodiscard]] Result<ImportedProfile> assemble_profile(const TimingSet& timings,
                                                        const std::map<std::string, std::string>& facts,
                                                        const ImportQuestion& question);
 
-/// Checks, for a dry run, that some timing is of the operator and that the cuts that were read can be its cuts;
-/// succeeds where the operator is not known yet. Errors: CannotFit as assemble_profile; as
-/// planner::validate_measured_cut, in the field "blocks".
+/// Checks, for a dry run, what assemble_profile() does. Succeeds where the operator is not known yet, and does not ask
+/// for a device. Errors: as assemble_profile.
 [[nodiscard]] Result<void> check_import(const TimingSet& timings, const std::map<std::string, std::string>& facts,
                                         const ImportQuestion& question);
 

@@ -94,6 +94,13 @@ struct Refinement {
   [[nodiscard]] bool has_usable_cut() const { return std::ranges::any_of(measured, &CutBelief::is_believed); }
 };
 
+/// Checks the uncut times of a measured cut (serial_us and its parts, and fused_us where nothing overlaps) against the
+/// times of the model's lanes: a time that is more than 10 times shorter than that of the lane, or 100 times longer, is
+/// in another unit, and would be believed to be the machine's speed. Errors: CannotFit, naming the time, the cut and
+/// what the lane takes; as planner::restricted_to().
+[[nodiscard]] Result<void> validate_uncut_times(const planner::OpSpec& op, const planner::CostModel& model,
+                                                const MeasuredCut& cut);
+
 /// Learns from cuts that the caller ran elsewhere.
 ///   factors   the slow-downs and the fixed cost per block, which neither lane shows alone, are fitted as in
 ///             recalibrate(). Block times, where given, tell the two lanes apart.
@@ -110,7 +117,7 @@ struct Refinement {
 /// @param measured  may be empty: then `next` holds the cuts to begin with. A cut that does not overlap counts as a
 ///                  measurement of serial
 /// Errors: InvalidSpec (settings, too many cuts, as planner::validate_measured_cut), CannotFit (a time that is not
-/// positive and finite), and as planner::predict_cut.
+/// positive and finite, or as validate_uncut_times), and as planner::predict_cut.
 [[nodiscard]] Result<Refinement> refine(const planner::OpSpec& op, const planner::CostModel& model,
                                         std::span<const MeasuredCut> measured, const RefineSettings& settings = {});
 

@@ -48,9 +48,10 @@ struct KeptImport {
 /// Both are checked before either is kept.
 /// @param machine  what was imported for the machine before
 /// @param fresh    the imported samples
-/// Errors: Stale (device) if the samples contradict the machine's other logs; InvalidSpec (blocks) for too many cuts,
-/// blocks that do not fit the operator, or a plan of another operator; NotFound (blocks) for a digest of a plan that is
-/// not kept; those of Store::append_samples and Store::add_measurement.
+/// Errors: InvalidSpec (device) for an empty name; Stale (device) if the samples contradict the machine's other logs;
+/// InvalidSpec (blocks) for too many cuts, blocks that do not fit the operator, a plan of another operator, a time that
+/// is negative or not finite, a relative error outside 0 to 1; NotFound (blocks) for a digest of a plan that is not
+/// kept; those of Store::append_samples and Store::add_measurement.
 [[nodiscard]] Result<KeptImport> keep_imported(Store& store, const ImportedMachine& machine,
                                                const planner::Profile& fresh, std::span<const planner::CutRuns> cuts,
                                                const std::string& created_at);
