@@ -1,6 +1,9 @@
 #include "mc2/server/config.hpp"
 
+#include <concepts>
 #include <initializer_list>
+#include <string>
+#include <utility>
 
 namespace mc2::server {
 namespace {
@@ -14,7 +17,17 @@ bool is_within(std::chrono::milliseconds time) {
   return time >= std::chrono::milliseconds(1) && time <= std::chrono::hours(1);
 }
 
-bool is_within(std::size_t bytes, std::size_t least, std::size_t most) { return bytes >= least && bytes <= most; }
+/// @param zero  what 0 means; empty: 0 is a value like others
+template <std::integral Value>
+Result<void> check_range(Value value, const char* setting, WholeRange legal, const char* zero = "") {
+  const std::string words = std::to_string(legal.low) + zero + " to " + std::to_string(legal.high);
+  const bool is_legal = std::cmp_greater_equal(value, legal.low) && std::cmp_less_equal(value, legal.high);
+  return check(is_legal, setting, words.c_str());
+}
+
+Result<void> check_rate(double per_second, const char* setting) {
+  return check(per_second >= 0 && per_second <= kMostPerSecond, setting, "0 (no limit) to 1e9");
+}
 
 /// The first of the checks that fails.
 Result<void> first_fault(std::initializer_list<Result<void>> checks) {
@@ -24,24 +37,21 @@ Result<void> first_fault(std::initializer_list<Result<void>> checks) {
 }
 
 Result<void> check_limits(const Limits& limits) {
-  constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
-  constexpr std::size_t kMaxHeaderBytes = 64 << 10; // Boost.Beast throws for a longer header
   return first_fault({
-      check(is_within(limits.header_bytes, 256, kMaxHeaderBytes), "header_bytes", "256 to 65536"),
-      check(is_within(limits.body_bytes, 1024, kMaxBytes), "body_bytes", "1024 to 1073741824"),
-      check(is_within(limits.upload_bytes, 1024, kMaxBytes), "upload_bytes", "1024 to 1073741824"),
-      check(limits.upload_count >= 1 && limits.upload_count <= 1024, "uploads", "1 to 1024"),
+      check_range(limits.header_bytes, "header_bytes", kLegalHeaderBytes),
+      check_range(limits.body_bytes, "body_bytes", kLegalBodyBytes),
+      check_range(limits.upload_bytes, "upload_bytes", kLegalBodyBytes),
+      check_range(limits.upload_count, "uploads", kLegalUploads),
       check(is_within(limits.header_timeout), "header_timeout", "1 ms to 1 h"),
       check(is_within(limits.body_timeout), "body_timeout", "1 ms to 1 h"),
       check(is_within(limits.idle_timeout), "idle_timeout", "1 ms to 1 h"),
       check(is_within(limits.drain_timeout), "drain_timeout", "1 ms to 1 h"),
-      check(limits.watcher_count >= 0 && limits.watcher_count <= 65'536, "watchers", "0 to 65536"),
-      check(limits.connection_count >= 1 && limits.connection_count <= 65'536, "connections", "1 to 65536"),
-      check(limits.connection_count_of_address >= 0 && limits.connection_count_of_address <= 65'536,
-            "connections_of_address", "0 (no limit) to 65536"),
-      check(limits.requests_per_s >= 0 && limits.requests_per_s <= 1e9, "requests_per_s", "0 (no limit) to 1e9"),
-      check(limits.refused_tokens_per_s >= 0 && limits.refused_tokens_per_s <= 1e9, "refused_tokens_per_s",
-            "0 (no limit) to 1e9"),
+      check_range(limits.watcher_count, "watchers", kLegalWatchers),
+      check_range(limits.connection_count, "connections", kLegalConnections),
+      check_range(limits.connection_count_of_address, "connections_of_address", kLegalConnectionsOfAddress,
+                  " (no limit)"),
+      check_rate(limits.requests_per_s, "requests_per_s"),
+      check_rate(limits.refused_tokens_per_s, "refused_tokens_per_s"),
   });
 }
 
@@ -58,7 +68,7 @@ Result<void> Config::validate() const {
       check(is_replica() || leader.ca_file.empty(), "follow-ca", "given together with --follow"),
       check(is_replica() || leader.token.empty(), "follow-token-file", "given together with --follow"),
       check(tls_certificate.empty() == tls_key.empty(), "tls-key", "given together with tls-certificate, or neither"),
-      check(thread_count >= 0 && thread_count <= 256, "threads", "0 (as many as cores) to 256"),
+      check_range(thread_count, "threads", kLegalThreads, " (as many as cores)"),
       check(history_interval.count() >= 0 && history_interval.count() <= 86'400, "history-interval",
             "0 to 86400 seconds"),
   }));

@@ -6,6 +6,7 @@
 
 #include "answer_cache.hpp"
 #include "change_signal.hpp"
+#include "damage_watch.hpp"
 #include "drift_watch.hpp"
 #include "http/target.hpp"
 #include "mc2/planner/planner.hpp"
@@ -32,6 +33,7 @@ struct Context {
   const std::atomic<bool>& is_draining;
   DriftWatch& drift;
   PredictionGauges& predictions;
+  DamageWatch& damage;
   Surroundings surroundings;
   const Follower* follower = nullptr; ///< null: this service is no replica
 };

@@ -30,6 +30,7 @@ constexpr std::chrono::milliseconds kPatience{1'000};
 Result<Client> client_of(const Leader& leader, std::size_t max_answer_bytes = client::Options().max_answer_bytes) {
   client::Options options{.url = leader.url, .token = leader.token, .ca_file = leader.ca_file};
   options.max_answer_bytes = max_answer_bytes;
+  options.names = {.token = "--follow-token-file", .ca_file = "--follow-ca", .without = "leave out --follow"};
   auto opened = Client::open(options);
   if (opened || opened.error().field != "server") return opened;
   return Error{opened.error().code, "follow", opened.error().message};
@@ -180,13 +181,32 @@ client::ForwardedRequest forwarded(const Request& request, const std::string& by
   return sent;
 }
 
+/// Why nothing was forwarded.
+std::string reason_against_sending(const Error& fault) {
+  if (fault.code == ErrorCode::Mismatch)
+    return "nothing was sent on, as the leader now has another store than the one that this replica copies; ask the "
+           "leader itself, or give the replica a new --store";
+  if (fault.code == ErrorCode::Stale)
+    return "nothing was sent on, as this replica is too far behind to know whether its leader still has the same "
+           "store; "
+           "ask again once it has caught up";
+  return "the leader did not take the forwarded request: " + fault.message;
+}
+
 } // namespace
+
+Result<void> Follower::require_same_store(const std::stop_token& ends) const {
+  MC2_ASSIGN(const auto position, store_.read([](const store::Store& store) { return store.position(); }));
+  return client_.require_position(position, ends);
+}
 
 Response Follower::send_on(const Request& request) const {
   constexpr std::chrono::milliseconds kMostWaiting{1'000}, kLook{2};
   const auto ends = ends_.get_token();
   if (request.is_given_up && request.is_given_up()) // it waited for others, whose leader may have been silent
     return problem(503, "the client has gone; nothing was sent on", request.id);
+  if (const auto same = require_same_store(ends); !same)
+    return problem(503, reason_against_sending(same.error()), request.id);
   auto answer = client_.forward(forwarded(request, name_), ends);
   if (!answer)
     return problem(503, "the leader did not take the forwarded request: " + answer.error().message, request.id);

@@ -45,7 +45,8 @@ class Follower {
   [[nodiscard]] std::string state_text() const;
 
   /// Forwards a request that changes documents to the leader and returns its answer. Waits up to 1 s until the change
-  /// has arrived in this store, too.
+  /// has arrived in this store, too. Forwards nothing unless the leader says that it still has the store that this one
+  /// copies: a change that was meant for that store must not be made to another one.
   [[nodiscard]] Response send_on(const Request& request) const;
   /// Whether this follower has forwarded a request with this header Via before.
   [[nodiscard]] bool has_sent(std::string_view via) const noexcept { return via.find(name_) != std::string_view::npos; }
@@ -64,6 +65,8 @@ class Follower {
   /// cannot be followed.
   [[nodiscard]] Result<bool> step(const std::stop_token& ends);
   [[nodiscard]] Result<void> take_snapshot(const std::stop_token& ends);
+  /// Asks the leader, because it may have been replaced since the last step(). Errors: as Client::require_position.
+  [[nodiscard]] Result<void> require_same_store(const std::stop_token& ends) const;
   void note_current(std::int64_t leader_revision);
   void note_lost(const std::string& why);
 

@@ -34,11 +34,12 @@ std::vector<double> losses_of(const store::Store& store, const std::vector<store
 } // namespace
 
 HistoryKeeper::HistoryKeeper(std::chrono::seconds interval, StoreGate& store, Metrics& metrics, const DriftWatch& drift,
-                             Surroundings surroundings)
+                             DamageWatch& damage, Surroundings surroundings)
     : interval_(interval),
       store_(store),
       metrics_(metrics),
       drift_(drift),
+      damage_(damage),
       surroundings_(std::move(surroundings)),
       before_(metrics.totals()) {
   if (interval.count() > 0) thread_ = std::jthread([this](const std::stop_token& ends) { watch(ends); });
@@ -46,7 +47,7 @@ HistoryKeeper::HistoryKeeper(std::chrono::seconds interval, StoreGate& store, Me
 
 Result<store::HistoryPoint> HistoryKeeper::look(const Metrics::Totals& now, const std::stop_token& ends) {
   return store_.read([&](const store::Store& store) -> Result<store::HistoryPoint> {
-    MC2_ASSIGN(const auto plans, newest_plans(store));
+    MC2_ASSIGN(const auto plans, newest_plans(store, damage_));
     const PlanFigures figures = figures_of(plans);
     const auto losses = losses_of(store, plans, ends);
     metrics_.set_stale_plans(losses.size(), losses.empty() ? 0 : std::ranges::max(losses));

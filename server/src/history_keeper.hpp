@@ -3,6 +3,7 @@
 #include <chrono>
 #include <thread>
 
+#include "damage_watch.hpp"
 #include "drift_watch.hpp"
 #include "mc2/server/service.hpp"
 #include "metrics.hpp"
@@ -15,7 +16,7 @@ class HistoryKeeper {
  public:
   /// @param interval  0: no history is kept
   HistoryKeeper(std::chrono::seconds interval, StoreGate& store, Metrics& metrics, const DriftWatch& drift,
-                Surroundings surroundings);
+                DamageWatch& damage, Surroundings surroundings);
 
  private:
   [[nodiscard]] Result<store::HistoryPoint> look(const Metrics::Totals& now, const std::stop_token& ends);
@@ -26,6 +27,7 @@ class HistoryKeeper {
   StoreGate& store_;
   Metrics& metrics_;
   const DriftWatch& drift_;
+  DamageWatch& damage_;
   Surroundings surroundings_;
   Metrics::Totals before_; ///< at the last point that was kept
   std::jthread thread_;    ///< last, because it uses the members above

@@ -2,12 +2,17 @@
 
 namespace mc2::server {
 
-Result<std::vector<store::StoredPlan>> newest_plans(const store::Store& store) {
+Result<std::vector<store::StoredPlan>> newest_plans(const store::Store& store, DamageWatch& damage) {
   constexpr int kMostPlans = 500; // reading a plan takes tens of microseconds
   MC2_ASSIGN(const auto listed, store.list_plans({.limit = kMostPlans}));
   std::vector<store::StoredPlan> plans;
-  for (const store::Listed& item : listed)
-    if (auto found = store.find_plan(item.key)) plans.push_back(std::move(found).value()); // else removed or damaged
+  for (const store::Listed& item : listed) {
+    auto found = store.find_plan(item.key);
+    if (found)
+      plans.push_back(std::move(found).value());
+    else // removed meanwhile, or damaged
+      damage.note(found.error());
+  }
   return plans;
 }
 

@@ -3,12 +3,13 @@
 #include <cstddef>
 #include <vector>
 
+#include "damage_watch.hpp"
 #include "mc2/store/store.hpp"
 
 namespace mc2::server {
 
-/// The newest 500 kept plans, without damaged plans. Errors: as Store::list_plans.
-[[nodiscard]] Result<std::vector<store::StoredPlan>> newest_plans(const store::Store& store);
+/// The newest 500 kept plans, without damaged plans, which are noted. Errors: as Store::list_plans.
+[[nodiscard]] Result<std::vector<store::StoredPlan>> newest_plans(const store::Store& store, DamageWatch& damage);
 
 /// Figures of those plans that were raced.
 struct PlanFigures {

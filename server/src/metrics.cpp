@@ -78,6 +78,9 @@ struct Metrics::Impl {
   Counter& cache_misses = cache.Add({{"result", "miss"}});
   Family<Counter>& drifts = counters(registry, "mc2_model_drift_alarms_total",
                                      "Arrivals of samples that disagree with the kept model, by component.");
+  Counter& damages = counters(registry, "mc2_damaged_documents_total",
+                              "Kept documents that answers passed over because they cannot be read, each once.")
+                         .Add({});
   Gauge& drifted_models =
       gauges(registry, "mc2_models_drifted", "Kept models that the samples which came last disagree with.").Add({});
   Gauge& gain = gauges(registry, "mc2_plan_gain_ratio", "Median measured benefit over serial of those plans.").Add({});
@@ -110,10 +113,16 @@ struct Metrics::Impl {
   [[nodiscard]] Known::mapped_type find_or_make(Known& known, const typename Known::key_type& key, const Make& make);
   /// Finds or makes the metrics of these labels. Finding them through the families takes longer than a cached answer.
   [[nodiscard]] RequestChildren children_of(const RequestLabels& labels);
+  /// The count of these labels; made with 0 where there is none.
+  Counter& count_of(const RequestLabels& labels);
   [[nodiscard]] Counter& answers_of(const AnswerLabels& labels);
 };
 
-Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
+Metrics::Metrics() : impl_(std::make_unique<Impl>()) {
+  // From 0 on: Prometheus sees no rise in a series that begins with its first count.
+  for (const char* reason : {"limit", "address", "timeout", "tls"}) impl_->refused.Add({{"reason", reason}});
+  for (const char* component : {"matmul", "collective"}) impl_->drifts.Add({{"component", component}});
+}
 Metrics::~Metrics() = default;
 
 template <typename Known, typename Make>
@@ -127,14 +136,20 @@ Known::mapped_type Metrics::Impl::find_or_make(Known& known, const typename Know
   return known.emplace(key, made).first->second;
 }
 
+Counter& Metrics::Impl::count_of(const RequestLabels& labels) {
+  return requests.Add({{"method", std::string(labels.method)},
+                       {"route", std::string(labels.route)},
+                       {"status", std::to_string(labels.status)}});
+}
+
 RequestChildren Metrics::Impl::children_of(const RequestLabels& labels) {
   return find_or_make(children, labels, [&] {
-    const std::string route(labels.route);
-    return RequestChildren{
-        &requests.Add(
-            {{"method", std::string(labels.method)}, {"route", route}, {"status", std::to_string(labels.status)}}),
-        &latencies.Add({{"route", route}}, kBuckets)};
+    return RequestChildren{&count_of(labels), &latencies.Add({{"route", std::string(labels.route)}}, kBuckets)};
   });
+}
+
+void Metrics::expect_failures(std::string_view method, std::string_view route) {
+  for (const int status : {500, 503}) impl_->count_of({method, route, status});
 }
 
 void Metrics::count_request(std::string_view method, std::string_view route, int status,
@@ -158,6 +173,7 @@ void Metrics::count_cache(bool is_hit) { (is_hit ? impl_->cache_hits : impl_->ca
 void Metrics::count_drift(std::string_view component) {
   impl_->drifts.Add({{"component", std::string(component)}}).Increment();
 }
+void Metrics::count_damage() { impl_->damages.Increment(); }
 void Metrics::set_drifted_models(std::size_t count) { impl_->drifted_models.Set(static_cast<double>(count)); }
 void Metrics::set_covered_plans(std::size_t count) { impl_->covered_plans.Set(static_cast<double>(count)); }
 void Metrics::set_raced_plans(std::size_t count) { impl_->raced_plans.Set(static_cast<double>(count)); }

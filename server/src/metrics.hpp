@@ -23,6 +23,8 @@ class Metrics {
   ///              the client asked for
   void count_request(std::string_view method, std::string_view route, int status,
                      std::optional<std::chrono::nanoseconds> took);
+  /// Tells the counts of this route's answers 500 and 503 from 0 on, so that an alert sees the first one.
+  void expect_failures(std::string_view method, std::string_view route);
   /// Counts an answer with one or several plans, whether it was made now or was known.
   /// @param source  "stored", "model" or "what_if"; must outlive this object
   /// @param provenance  of the makespan; must outlive this object
@@ -31,6 +33,8 @@ class Metrics {
   /// Counts a lane whose new samples disagree with the kept model.
   /// @param component  "matmul" or "collective"
   void count_drift(std::string_view component);
+  /// Counts a kept document that cannot be read.
+  void count_damage();
   void set_drifted_models(std::size_t count);
   void set_raced_plans(std::size_t count);
   /// How many of the raced plans have a measured makespan within the predicted interval.

@@ -145,10 +145,18 @@ SourcedPlan sourced(std::string_view source, const Plan& plan, std::string docum
   return {source, std::move(document), plan.makespan.provenance, std::move(created_at)};
 }
 
+/// The store, and who is told what of it cannot be read.
+struct WatchedStore {
+  const store::Store& store;
+  DamageWatch& damage;
+
+  [[nodiscard]] finder::Kept kept() const { return damage.watched(finder::kept_in_unnamed(store)); }
+};
+
 /// What is kept, with messages that do not mention other machines. Documents contain such messages, and must depend
 /// only on their epoch.
-finder::Kept kept_of_its_machine(const store::Store& store) {
-  finder::Kept kept = finder::kept_in_unnamed(store);
+finder::Kept kept_of_its_machine(const WatchedStore& watched) {
+  finder::Kept kept = watched.kept();
   kept.find_model = [find = kept.find_model](const OpSpec& op, const planner::Fingerprint& machine) {
     auto found = find(op, machine);
     if (found) return found;
@@ -219,9 +227,9 @@ finder::PlanQuestion asked_elsewhere(const PlanQuestion& question, const planner
 }
 
 /// Errors: as finder::device_costs.
-Result<PlacedQuestion> on_device(const store::Store& store, const PlanQuestion& question, const NamedDevice& device,
+Result<PlacedQuestion> on_device(const WatchedStore& watched, const PlanQuestion& question, const NamedDevice& device,
                                  const planner::StopCheck& is_stopped) {
-  const finder::Kept kept = finder::kept_in_unnamed(store);
+  const finder::Kept kept = watched.kept();
   const planner::PlanOptions limits = question.request.options_with({});
   MC2_ASSIGN(auto costs, finder::device_costs(device.name, question.request.op, limits, kept));
   auto asked = asked_elsewhere(question, costs.model.fingerprint, is_stopped);
@@ -241,27 +249,29 @@ Result<PlacedQuestion> on_topology(const PlanQuestion& question, const planner::
 }
 
 /// Errors: as answer_plan.
-Result<PlacedQuestion> on_its_machine(const store::Store& store, const PlanQuestion& question,
+Result<PlacedQuestion> on_its_machine(const WatchedStore& watched, const PlanQuestion& question,
                                       const planner::StopCheck& is_stopped) {
+  const store::Store& store = watched.store;
   if (!question.topology.empty()) return on_topology(question, is_stopped);
   MC2_ASSIGN(const auto device, find_device(store, question));
   if (device) {
-    auto placed = on_device(store, question, *device, is_stopped);
+    auto placed = on_device(watched, question, *device, is_stopped);
     const bool is_measured = placed && placed.value().is_measured;
     if (is_measured || !has_document(store, question)) return placed;
   }
   MC2_ASSIGN(auto machine, find_machine(store, question));
   const auto usual = planner::default_options_on(machine.fingerprint);
-  const finder::Kept kept = finder::kept_in_unnamed(store);
-  return PlacedQuestion{{.op = question.request.op,
-                         .machine = std::move(machine.fingerprint),
-                         .options = question.request.options_with(usual),
-                         .may_transfer = question.may_transfer,
-                         .asks_staleness = true,
-                         .is_stopped = is_stopped},
-                        machine.revision,
-                        {finder::kept_plans(kept), finder::own_planner({.given = {}, .kept = kept})},
-                        [&store] { return finder::finding_often({.given = {}, .kept = kept_of_its_machine(store)}); }};
+  const finder::Kept kept = watched.kept();
+  return PlacedQuestion{
+      {.op = question.request.op,
+       .machine = std::move(machine.fingerprint),
+       .options = question.request.options_with(usual),
+       .may_transfer = question.may_transfer,
+       .asks_staleness = true,
+       .is_stopped = is_stopped},
+      machine.revision,
+      {finder::kept_plans(kept), finder::own_planner({.given = {}, .kept = kept})},
+      [watched] { return finder::finding_often({.given = {}, .kept = kept_of_its_machine(watched)}); }};
 }
 
 /// Errors: as answer_plan.
@@ -282,34 +292,34 @@ Answer to_document(std::string document, std::int64_t epoch, planner::Provenance
   return Answer{epoch, std::move(body), "\"" + digest + "-" + std::to_string(epoch) + "\"", "model", weakest};
 }
 
-Result<Answer> make_ranges(const store::Store& store, const PlanQuestion& question,
+Result<Answer> make_ranges(const WatchedStore& watched, const PlanQuestion& question,
                            const planner::StopCheck& is_stopped) {
-  MC2_ASSIGN(const auto placed, on_its_machine(store, question, is_stopped));
+  MC2_ASSIGN(const auto placed, on_its_machine(watched, question, is_stopped));
   MC2_ASSIGN(const auto ranges, finder::find_ranges(placed.finding(), placed.asked, *question.first_m));
   return to_document(store::encode(ranges), placed.epoch, ranges.provenance());
 }
 
 /// The machine that the question means. If several match, the only one that has some layer's operator. Errors: as
 /// answer_plan.
-Result<PlacedQuestion> on_the_machine_of_a_layer(const store::Store& store, const PlanQuestion& question,
+Result<PlacedQuestion> on_the_machine_of_a_layer(const WatchedStore& watched, const PlanQuestion& question,
                                                  const std::vector<planner::LlmSite>& sites,
                                                  const planner::StopCheck& is_stopped) {
-  auto found = on_its_machine(store, question, is_stopped);
+  auto found = on_its_machine(watched, question, is_stopped);
   PlanQuestion other = question;
   for (const auto& site : sites) {
     if (found || !site.op) continue;
     other.request.op = *site.op;
-    if (auto of_layer = on_its_machine(store, other, is_stopped)) found = std::move(of_layer);
+    if (auto of_layer = on_its_machine(watched, other, is_stopped)) found = std::move(of_layer);
   }
   return found;
 }
 
 /// Errors: as answer_plan; NotFound with the first layer's reason where no layer has a plan.
-Result<Answer> make_llm_plan(const store::Store& store, const PlanQuestion& question,
+Result<Answer> make_llm_plan(const WatchedStore& watched, const PlanQuestion& question,
                              const planner::StopCheck& is_stopped) {
   finder::LlmQuestion asked = question.llm->question;
   MC2_ASSIGN(auto sites, finder::sites_of(asked));
-  MC2_ASSIGN(const auto placed, on_the_machine_of_a_layer(store, question, sites, is_stopped));
+  MC2_ASSIGN(const auto placed, on_the_machine_of_a_layer(watched, question, sites, is_stopped));
   asked.plan = placed.asked;
   planner::Provenance weakest = planner::Provenance::Measured;
   for (auto& site : sites) {
@@ -320,16 +330,17 @@ Result<Answer> make_llm_plan(const store::Store& store, const PlanQuestion& ques
   return to_document(store::encode(finder::llm_plan_of(asked, std::move(sites))), placed.epoch, weakest);
 }
 
-Result<Answer> make_plan_answer(const store::Store& store, const PlanQuestion& question,
+Result<Answer> make_plan_answer(const WatchedStore& watched, const PlanQuestion& question,
                                 const planner::StopCheck& is_stopped) {
-  MC2_ASSIGN(const auto placed, on_its_machine(store, question, is_stopped));
+  MC2_ASSIGN(const auto placed, on_its_machine(watched, question, is_stopped));
   MC2_ASSIGN(const auto plan, make(placed));
   return to_answer(plan, placed.epoch);
 }
 
-Result<Answer> make_any(const store::Store& store, const PlanQuestion& question, const planner::StopCheck& is_stopped) {
+Result<Answer> make_any(const WatchedStore& watched, const PlanQuestion& question,
+                        const planner::StopCheck& is_stopped) {
   const auto make = question.llm ? &make_llm_plan : question.first_m ? &make_ranges : &make_plan_answer;
-  return make(store, question, is_stopped);
+  return make(watched, question, is_stopped);
 }
 
 /// Makes the answer again until the store has not changed meanwhile, so that the answer belongs to its epoch.
@@ -337,7 +348,7 @@ Result<Answer> make_settled(Context& context, const KeyedQuestion& keyed, const 
   return context.store.read([&](const store::Store& store) -> Result<Answer> {
     for (int attempt = 0; attempt < kMaxTries && !(is_stopped && is_stopped()); ++attempt) {
       MC2_ASSIGN(const auto before, store.revision());
-      auto answer = make_any(store, keyed.question, is_stopped);
+      auto answer = make_any({store, context.damage}, keyed.question, is_stopped);
       MC2_ASSIGN(const auto after, store.revision());
       if (after != before) continue;
       if (!answer) return answer.error();

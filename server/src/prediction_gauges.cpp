@@ -5,10 +5,10 @@
 
 namespace mc2::server {
 
-void PredictionGauges::refresh(StoreGate& store, Metrics& metrics) {
+void PredictionGauges::refresh(StoreGate& store, Metrics& metrics, DamageWatch& damage) {
   const std::int64_t revision = store.revision();
   if (revision == revision_) return;
-  const auto plans = store.read(&newest_plans);
+  const auto plans = store.read([&](const store::Store& read) { return newest_plans(read, damage); });
   if (!plans) return;
   revision_ = revision;
   const auto [errors, gains, covered_count] = figures_of(plans.value());

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "damage_watch.hpp"
 #include "metrics.hpp"
 #include "store_gate.hpp"
 
@@ -13,7 +14,7 @@ namespace mc2::server {
 class PredictionGauges {
  public:
   /// Reads the newest plans if the store has changed since the last call. Where they cannot be read, the gauges stay.
-  void refresh(StoreGate& store, Metrics& metrics);
+  void refresh(StoreGate& store, Metrics& metrics, DamageWatch& damage);
 
  private:
   std::atomic<std::int64_t> revision_{-1}; ///< of the store that the gauges show

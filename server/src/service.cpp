@@ -44,6 +44,7 @@ struct Service::Impl {
   Metrics metrics;
   DriftWatch drift;
   PredictionGauges predictions;
+  DamageWatch damage;
   std::atomic<bool> is_draining{false};
   Context context;
   std::unique_ptr<Follower> follower; ///< null: this service is no replica
@@ -59,10 +60,22 @@ struct Service::Impl {
         answers(config.cached_answer_count, config.cached_answer_bytes / 2),
         questions(config.cached_answer_bytes / 4),
         compressor(config.cached_answer_bytes / 4),
-        context{config,  *store,      changes, answers,     questions,
-                metrics, is_draining, drift,   predictions, std::move(surroundings)},
+        damage(metrics, surroundings),
+        context{config,
+                *store,
+                changes,
+                answers,
+                questions,
+                metrics,
+                is_draining,
+                drift,
+                predictions,
+                damage,
+                std::move(surroundings)},
         retention(config.retention, *store, context.surroundings),
-        history(config.history_interval, *store, metrics, drift, context.surroundings) {}
+        history(config.history_interval, *store, metrics, drift, damage, context.surroundings) {
+    for (const Route& route : routes()) metrics.expect_failures(route.method, route.pattern);
+  }
 
   [[nodiscard]] Admission admit(const RequestHead& head);
   /// Tells the operator the text of an exception, which no answer holds because it may name files.

@@ -141,6 +141,39 @@ TYPED_TEST(ClientOf, ABlackHoleEndsAtTheDeadline) {
   EXPECT_THAT(late.error().message, HasSubstr("within 30 ms"));
 }
 
+TYPED_TEST(ClientOf, AMessageNamesSettingsAsTheProgramDoes) {
+  TypeParam refusing([](const std::string&) { return http_answer("", "401 Unauthorized"); });
+  TypeParam black_hole([](const std::string&) { return std::string(); });
+  Options options{.url = refusing.url(), .token = {}, .ca_file = {}};
+  options.names = {.token = "--follow-token-file", .ca_file = "--follow-ca", .without = "leave out --follow"};
+  const auto refused = Client::open(options).value().find_plan(examples::question());
+  EXPECT_THAT(refused.error().message, ::testing::EndsWith("; set --follow-token-file"));
+  options.url = black_hole.url();
+  const auto late = Client::open(options).value().find_plan(
+      examples::question(), {.deadline = std::chrono::milliseconds(30), .deadline_name = "--wait"});
+  EXPECT_THAT(late.error().message, HasSubstr("within 30 ms (--wait); "));
+  EXPECT_THAT(late.error().message, ::testing::EndsWith("or leave out --follow"));
+  EXPECT_EQ(late.error().code, kUnavailable);
+}
+
+TYPED_TEST(ClientOf, APositionOfAnotherStoreIsAMismatch) {
+  std::string seen;
+  bool is_other = false;
+  TypeParam service([&](const std::string& request) {
+    seen = request;
+    return is_other ? http_answer(R"({"code":"mismatch","field":"since"})", "409 Conflict", "application/problem+json")
+                    : http_answer(R"({"changes":[],"epoch":7,"schema":"mc2.changes/1"})");
+  });
+  const Client client = client_of(service.url());
+  EXPECT_TRUE(client.require_position({7, 11}).ok());
+  EXPECT_THAT(seen, HasSubstr("GET /v1/changes?wait_ms=0&rows=true&version="));
+  EXPECT_THAT(seen, HasSubstr("&since=7&nonce=11"));
+  is_other = true;
+  const auto refused = client.require_position({7, 11});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::Mismatch);
+}
+
 TYPED_TEST(ClientOf, ACallEndsWhenItIsGivenUp) {
   TypeParam black_hole([](const std::string&) { return std::string(); });
   const Client client = client_of(black_hole.url());

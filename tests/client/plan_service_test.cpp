@@ -142,7 +142,7 @@ TEST(PlanService, ADeadPortFallsBack) {
 
 TEST(PlanService, ABlackHoleFallsBack) {
   FakeService service([](const std::string&) { return std::string(); });
-  expect_fallback(service.url(), "within 30 ms");
+  expect_fallback(service.url(), "within 30 ms (ServiceOptions::patience");
 }
 
 TEST(PlanService, GarbageErrorsAndForgedAnswersFallBack) {

@@ -227,7 +227,15 @@ class LimitsTest(ServiceTest):
             ('{"port": [0]}', '"port" is array'),
             ('{"help-all": true}', '"help-all" is no option'),
             ('{"cached-answers": -5}', "cached-answers"),
-            ("{", "JSON object"),
+            ("{", "line 1, column 2: is no JSON"),
+            ('{\n "port": 1,\n "body-bytes" 5}', "line 3, column 15: ", "expected ':'"),
+            ('{"port": 1, "body-bytes": 2000, "port": 1}', "key 'port' appears twice"),
+            ('{"body-bytes": 1e6}', "--body-bytes", "'1000000.0' is no whole number", "1024 to 1073741824"),
+            ('{"body-bytes": 1}', "--body-bytes", "is 1; legal: 1024 to 1073741824"),
+            ('{"watchers": "x"}', "--watchers", "'x' is no whole number; legal: 0 to 65536"),
+            ('{"threads": 1.5}', "--threads", "'1.5' is no whole number; legal: 0 to 256"),
+            ('{"requests-per-s": "x"}', "--requests-per-s", "'x' is no number; legal: 0 to "),
+            ('{"access-log": "maybe"}', "--access-log", "'maybe'", "true or false (or on, yes, 1, off, no, 0)"),
         ):
             config.write_text(text)
             self.refuse(program.USAGE, ["serve", "--config", config, "--store", self.store], "serve.json", *parts)

@@ -12,7 +12,7 @@ import sqlite3
 import subprocess
 import time
 
-from serving import SHAPE_QUERY, Service, ServiceTest, free_port, program
+from serving import SHAPE_QUERY, TUNED, Service, ServiceTest, free_port, program
 
 PLAN = f"/v1/plan?{SHAPE_QUERY}"
 LISTS = ("/v1/plans", "/v1/models", "/v1/samples", "/v1/measurements", "/v1/fingerprints")
@@ -175,6 +175,7 @@ class ReplicaTest(ServiceTest):
             ("http://127.0.0.1:1", "check that mc2 serve runs there"),
             ("plans", "follow: 'plans' "),
             (self.url(leader), "does not take the token"),
+            (self.url(leader), "; set --follow-token-file\n"),
         ):
             done = self.mc2("serve", "--port", "0", "--follow", url, "--store", fresh)
             self.assertNotEqual(done.returncode, 0)
@@ -244,6 +245,45 @@ class ReplicaTest(ServiceTest):
         anew = self.replica_of(leader)
         self.wait_until_current(anew, leader)
         self.assert_same_answers(anew, leader)
+
+    def other_leader(self, port):
+        """A service on this port whose store is another one with the same documents."""
+        folder = self.directory / "other"
+        folder.mkdir()
+        self.succeed("db", "import", TUNED, "--store", folder / "mc2.db")
+        other = Service(folder / "mc2.db", folder, port=port)
+        self.addCleanup(other.stop)
+        return other
+
+    def assert_nothing_is_sent_on(self, replica, leader):
+        before = self.revision(leader)
+        digest = leader.json("GET", "/v1/plans")["items"][0]["digest"]
+        plan = json.dumps(self.other_plan(leader, "of another store"))
+        for method, target, body in (("POST", "/v1/plans", plan), ("DELETE", f"/v1/plans/{digest}", None)):
+            status, _, answer = replica.request(method, target, body)
+            self.assertEqual(status, 503, answer)
+            self.assertIn("nothing was sent on, as the leader now has another store", json.loads(answer)["detail"])
+        self.assertEqual(leader.request("GET", f"/v1/plans/{digest}")[0], 200)
+        self.assertEqual(self.revision(leader), before)
+
+    def test_nothing_is_sent_on_to_another_store(self):
+        port = free_port()
+        leader = self.start(port=port)
+        replica = self.replica_of(leader, "--forward-writes")
+        leader.stop()
+        other = self.other_leader(port)
+        self.wait_until(lambda: "is a position of another store" in replica.log.read_text(), "it says so")
+        self.assert_nothing_is_sent_on(replica, other)
+
+    def test_nothing_is_sent_on_to_another_store_that_is_not_known_yet(self):
+        port = free_port()
+        leader = self.start(port=port)
+        replica = self.replica_of(leader, "--forward-writes")
+        replica.process.send_signal(signal.SIGSTOP)  # so that it cannot see its leader meanwhile
+        leader.stop()
+        other = self.other_leader(port)
+        replica.process.send_signal(signal.SIGCONT)
+        self.assert_nothing_is_sent_on(replica, other)
 
     def test_a_store_that_is_swapped_unseen_is_noticed(self):
         port = free_port()

@@ -704,7 +704,16 @@ class RoutesTest(ServiceTest):
             database.execute("UPDATE plan SET document = replace(document, 'search', 'saerch')")
         database.close()
         self.assertEqual(self.service.request("GET", f"/v1/plans/{digest}")[0], 500)
+        self.assertIn("\nmc2_damaged_documents_total 0\n", self.service.request("GET", "/metrics")[2].decode())
         self.assertEqual(self.answer_after(f"/v1/plan?{SHAPE_QUERY}", "model")["source"], "model")
+        # Asked in another way, the answer is not known: the plan is met again, but told once.
+        self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&backend=host")
+        told = [line for line in self.service.log.read_text().splitlines() if "pass over a kept document" in line]
+        self.assertEqual(len(told), 1, told)
+        for part in ("mc2: warning: ", "plan in row 1 is damaged", "checksum", "mc2 db check"):
+            self.assertIn(part, told[0])
+        self.assertIn("\nmc2_damaged_documents_total 1\n", self.service.request("GET", "/metrics")[2].decode())
+        self.assertEqual(self.service.request("GET", "/readyz")[0], 200)
 
     def test_the_log_says_why_the_store_could_not_be_written(self):
         plan = self.service.request("GET", "/v1/plans/" + self.service.json("GET", "/v1/plans")["items"][0]["digest"])[
@@ -841,6 +850,15 @@ class RoutesTest(ServiceTest):
         self.assertIn('route="none",status="404"} 1', text)
         self.assertIn('mc2_plan_cache_total{result="hit"} 2', text)
         self.assertNotIn("coffee", text)
+
+    def test_counters_that_alerts_ask_for_begin_at_zero(self):
+        text = self.ask("GET", "/metrics", 200)  # else a rate has nothing to compare the first count with
+        for reason in ("limit", "address", "timeout", "tls"):
+            self.assertIn(f'\nmc2_connections_refused_total{{reason="{reason}"}} 0\n', text)
+        for component in ("matmul", "collective"):
+            self.assertIn(f'\nmc2_model_drift_alarms_total{{component="{component}"}} 0\n', text)
+        for status in (500, 503):
+            self.assertIn(f'\nmc2_requests_total{{method="GET",route="/v1/plan",status="{status}"}} 0\n', text)
 
     def test_request_ids_are_the_clients_own_where_they_are_fit(self):
         ours = self.service.request("GET", "/livez")[1]["X-Request-Id"]

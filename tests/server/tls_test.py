@@ -147,6 +147,41 @@ class TlsTest(RunningTest):
         self.assertTrue(read_all(open_before).startswith(b"HTTP/1.1 200"))
         open_before.close()
 
+    def plan_over(self, service, host, *options):
+        """What `mc2 plan` says on standard error, asking the service under this name."""
+        url = f"https://{host}:{service.port}"
+        return self.mc2("plan", *program.SHAPE, *program.MACHINE, "--server", url, *options).stderr
+
+    def test_clients_are_told_why_they_refuse_a_certificate(self):
+        files, other = self.make_certificate("one"), self.make_certificate("two")
+        named = make_certificate(self.directory, "three", "DNS:elsewhere.example")
+        patient = ["--server-wait", 20]
+        service = self.start(*self.options(files))
+        told = self.plan_over(service, "127.0.0.1", *patient, "--server-ca", other[0])
+        self.assertRegex(told, "its certificate is refused: self.signed certificate")
+        self.assertIn("--server-ca", told)
+        service = self.start(*self.options(named))
+        told = self.plan_over(service, "127.0.0.1", *patient, "--server-ca", named[0])
+        self.assertIn("its certificate is refused: hostname mismatch", told)
+        self.assertIn("under a name that its certificate has", told)
+
+    def test_certificates_of_the_system_do_not_count_beside_those_that_are_named(self):
+        files, other = self.make_certificate("one"), self.make_certificate("two")
+        service = self.start(*self.options(files))
+        system = {**program.environment(self.directory), "SSL_CERT_FILE": str(files[0])}
+        command = ["plan", *program.SHAPE, *program.MACHINE, "--server-wait", 20]
+        command += ["--server", f"https://127.0.0.1:{service.port}"]
+        self.assertIn("plan from service", self.mc2(*command, env=system).stderr)
+        self.assertIn("is refused", self.mc2(*command, "--server-ca", other[0], env=system).stderr)
+
+    def test_the_set_up_of_a_clients_tls_does_not_count_as_waiting(self):
+        files = self.make_certificate("one")
+        service = self.start(*self.options(files))
+        many = self.directory / "many.pem"  # reading these takes longer than the client waits for the answer
+        many.write_text(files[0].read_text() * 2000)
+        told = self.plan_over(service, "127.0.0.1", "--server-ca", many, "--server-wait", 0.2)
+        self.assertIn("plan from service", told)
+
     def test_files_that_cannot_be(self):
         one, two = self.make_certificate("one"), self.make_certificate("two")
         locked = self.directory / "locked.key"
@@ -207,15 +242,36 @@ class ReloadTest(RunningTest):
         )
         self.assertEqual(service.request("GET", PLAN, headers={"X-Long": "x" * 2000})[0], 401)
         config.write_text("{}")
-        self.reload(service, "reloaded: --body-bytes=1048576 --require-tokens=;")
+        self.reload(service, "reloaded: --body-bytes=1048576 --require-tokens=\n")
         self.assertEqual(service.request("POST", "/v1/plan", b" " * 3000)[0], 400)
+
+    def test_what_only_a_restart_changes_is_compared_with_what_runs(self):
+        config = self.directory / "serve.json"
+        config.write_text("{}")
+        service = self.start("--config", config)
+        for text, expected in (
+            ('{"keep-samples": "5d"}', "no setting has changed; only a restart changes --keep-samples=5d\n"),
+            (
+                '{"keep-samples": "5d", "watchers": 9}',
+                "reloaded: --watchers=9; only a restart changes --keep-samples=5d\n",
+            ),
+            (
+                '{"keep-samples": "6d", "watchers": 9}',
+                "no setting has changed; only a restart changes --keep-samples=6d\n",
+            ),
+            ('{"watchers": 9}', "reloaded: no setting has changed\n"),
+        ):
+            config.write_text(text)
+            self.reload(service, expected)
 
     def test_a_bad_file_changes_nothing(self):
         config = self.directory / "serve.json"
         config.write_text(json.dumps({"body-bytes": 2000}))
         service = self.start("--config", config)
         for text, expected in (
-            ("{", "JSON object"),
+            ("{", "line 1, column 2: is no JSON"),
+            ('{"body-bytes": 3000\n "port": 1}', "line 2, column 7: "),
+            ('{"body-bytes": 3000, "body-bytes": 4000}', "key 'body-bytes' appears twice"),
             ('{"body-bytes": 3000, "prot": 1}', '"prot" is no option'),
             ('{"body-bytes": 1}', "--body-bytes"),
             ('{"body-bytes": 3000, "header-timeout": -1}', "header-timeout"),

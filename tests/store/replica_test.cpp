@@ -146,7 +146,9 @@ TEST(Replica, IsChangedByItsLeaderAlone) {
 
 TEST(Replica, KeepsItsOwnTokensAndHistory) {
   Pair pair;
-  const auto token_of = [](const std::string& name) { return make_token(Role::Read, name, "", kNow).value().token; };
+  const auto token_of = [](const std::string& name) {
+    return make_token(Role::Read, name, std::nullopt, kNow).value().token;
+  };
   ASSERT_TRUE(pair.leader.add_token(token_of("the leader's")).ok());
   ASSERT_TRUE(pair.leader.add_history({"2026-01-01T00:00:00Z", {{"gain", 0.5}}}).ok());
   const Token own = token_of("its own");

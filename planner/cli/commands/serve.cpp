@@ -28,6 +28,7 @@
 #include "commands/commands.hpp"
 #include "mc2/planner/units.hpp"
 #include "mc2/server/listener.hpp"
+#include "mc2/store/codec.hpp"
 #include "mc2/store/dates.hpp"
 #include "options/numbers.hpp"
 #include "options/server_options.hpp"
@@ -51,7 +52,7 @@ struct ServeCommand {
   std::string config_file;
   CLI::App* options = nullptr;
   std::vector<CLI::Option*> from_file;
-  std::map<std::string, std::string> in_force; ///< the value of every option
+  std::map<std::string, std::string> in_force; ///< the value of every option that the process runs with
 
   void add_to(CLI::App& app);
   void add_limits_to(CLI::App& app);
@@ -83,7 +84,8 @@ CLI::Validator true_or_false() {
   return {[](std::string& text) {
             static const std::set<std::string> kLegal{"true", "on", "yes", "1", "false", "off", "no", "0"};
             const bool is_legal = kLegal.contains(CLI::detail::to_lower(text));
-            return is_legal ? std::string() : "is '" + text.substr(0, 32) + "'; legal: true or false";
+            return is_legal ? std::string()
+                            : "is '" + text.substr(0, 32) + "'; legal: true or false (or on, yes, 1, off, no, 0)";
           },
           ""};
 }
@@ -98,6 +100,11 @@ void add_flag(CLI::App& app, const std::string& name, std::function<void(bool)> 
 /// Refuses numbers below 0, which an unsigned value would wrap.
 CLI::Validator a_size() { return whole_number(0, std::numeric_limits<std::int64_t>::max()); }
 
+/// Refuses other texts, for which CLI11 does not say what is legal.
+CLI::Validator within(server::WholeRange legal) { return whole_number(legal.low, legal.high); }
+
+CLI::Validator a_rate() { return real_number(0, server::kMostPerSecond); }
+
 void ServeCommand::add_to(CLI::App& app) {
   options = &app;
   server::Config& config = settings.config;
@@ -107,12 +114,14 @@ void ServeCommand::add_to(CLI::App& app) {
   add(app, "port", config.port, "TCP port; 0 takes a free port and prints it")->check(whole_number(0, 65'535));
   add(app, "unix-socket", config.unix_socket, "listen on this Unix socket, too");
   add(app, "store", settings.store.path, "the store to serve");
-  add(app, "threads", config.thread_count, "threads that answer; 0: as many as cores");
+  add(app, "threads", config.thread_count, "threads that answer; 0: as many as cores")
+      ->check(within(server::kLegalThreads));
   add(app, "cached-answers", config.cached_answer_count, "answers kept in memory")->check(a_size());
   add(app, "cached-answer-bytes", config.cached_answer_bytes,
       "most memory for cached answers, their compressed copies and their questions")
       ->check(a_size());
-  add(app, "access-log", config.has_access_log, "a JSON line on standard error for every answer");
+  add(app, "access-log", config.has_access_log, "a JSON line on standard error for every answer")
+      ->check(true_or_false());
   add_access_to(app);
   add_replica_to(app);
   add_limits_to(app);
@@ -150,20 +159,28 @@ void ServeCommand::add_replica_to(CLI::App& app) {
 
 void ServeCommand::add_limits_to(CLI::App& app) {
   server::Limits& limits = settings.config.limits;
-  add(app, "header-bytes", limits.header_bytes, "most bytes of a request's headers");
-  add(app, "body-bytes", limits.body_bytes, "most bytes of a request's body");
-  add(app, "upload-bytes", limits.upload_bytes, "most bytes of an upload (model, samples or logs)");
-  add(app, "uploads", limits.upload_count, "most uploads above --body-bytes at a time; more are answered 503");
-  add(app, "connections", limits.connection_count, "most connections at a time; more are answered 503");
-  add(app, "connections-of-address", limits.connection_count_of_address,
-      "most connections of one client address; 0: no limit");
-  add(app, "watchers", limits.watcher_count, "most clients that wait for changes at a time; more are answered 503");
+  const auto add_count = [&app](const std::string& name, auto& value, server::WholeRange legal,
+                                const std::string& help) { add(app, name, value, help)->check(within(legal)); };
+  add_count("header-bytes", limits.header_bytes, server::kLegalHeaderBytes, "most bytes of a request's headers");
+  add_count("body-bytes", limits.body_bytes, server::kLegalBodyBytes, "most bytes of a request's body");
+  add_count("upload-bytes", limits.upload_bytes, server::kLegalBodyBytes,
+            "most bytes of an upload (model, samples or logs)");
+  add_count("uploads", limits.upload_count, server::kLegalUploads,
+            "most uploads above --body-bytes at a time; more are answered 503");
+  add_count("connections", limits.connection_count, server::kLegalConnections,
+            "most connections at a time; more are answered 503");
+  add_count("connections-of-address", limits.connection_count_of_address, server::kLegalConnectionsOfAddress,
+            "most connections of one client address; 0: no limit");
+  add_count("watchers", limits.watcher_count, server::kLegalWatchers,
+            "most clients that wait for changes at a time; more are answered 503");
   add(app, "least-free-bytes", limits.least_free_bytes,
       "least free space on the store's disk; with less, /readyz answers 503")
       ->check(a_size());
-  add(app, "requests-per-s", limits.requests_per_s, "most requests per second of one client address; 0: no limit");
+  add(app, "requests-per-s", limits.requests_per_s, "most requests per second of one client address; 0: no limit")
+      ->check(a_rate());
   add(app, "refused-tokens-per-s", limits.refused_tokens_per_s,
-      "most answers 401 per second to one client address, then 429; 0: no limit");
+      "most answers 401 per second to one client address, then 429; 0: no limit")
+      ->check(a_rate());
   add(app, "keep-samples", settings.keep_samples, "remove samples older than this, e.g. 180d; default: never");
   add(app, "keep-models", settings.keep_models, "remove models older than this, even those in use; default: never");
   add(app, "keep-measurements", settings.keep_measurements, "remove measurements older than this; default: never");
@@ -182,7 +199,8 @@ void ServeCommand::add_limits_to(CLI::App& app) {
 Result<void> ServeCommand::read_config_file() {
   if (config_file.empty()) return {};
   MC2_ASSIGN(const auto content, read_file(config_file));
-  const auto json = nlohmann::json::parse(content, nullptr, false);
+  if (const auto fault = store::require_json(content); !fault) return document_error(config_file, fault.error());
+  const auto json = nlohmann::json::parse(content);
   if (!json.is_object())
     return Error{ErrorCode::Malformed, config_file, "must be a JSON object of options, e.g. {\"port\": 9000}"};
   for (const auto& [key, value] : json.items()) {
@@ -260,11 +278,12 @@ void ServeCommand::reload(server::Listener& listener) {
       "--history-interval", "--keep-samples",   "--keep-models",         "--keep-measurements",
       "--follow",           "--follow-ca",      "--follow-token-file",   "--forward-writes"};
   std::string changes, later;
-  const auto before = std::exchange(in_force, texts_of(*options));
-  for (const auto& [name, text] : in_force) {
-    if (before.at(name) == text) continue;
-    std::string& list = kFixed.contains(name) ? later : changes;
-    list += " " + name + "=" + text;
+  for (const auto& [name, text] : texts_of(*options)) {
+    std::string& running = in_force.at(name);
+    if (running == text) continue;
+    const bool is_fixed = kFixed.contains(name);
+    (is_fixed ? later : changes) += " " + name + "=" + text;
+    if (!is_fixed) running = text; // what only a restart changes is told at each reload until then
   }
   std::cerr << "mc2: reloaded:" + (changes.empty() ? " no setting has changed" : changes) +
                    (later.empty() ? "" : "; only a restart changes" + later) + "\n";

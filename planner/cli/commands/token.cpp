@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "commands/commands.hpp"
 #include "mc2/store/codec.hpp"
@@ -13,7 +14,8 @@ namespace {
 
 struct TokenCommand {
   StoreOptions store;
-  std::string role, name, expires, id;
+  std::string role, name, id;
+  std::optional<std::string> expires;
   bool is_json = false;
   Action action; ///< of the subcommand that was parsed
 

@@ -113,6 +113,7 @@ Result<finder::PlanSource> ServerOptions::source(finder::SharedLayers& layers) c
   MC2_ASSIGN(const auto client, open());
   client::ServiceOptions options;
   options.patience = planner::to_ms(wait_s);
+  options.patience_name = "--server-wait";
   options.watches = false; // a command asks only once
   return client::plan_service(client, options, &layers, &utc_now);
 }

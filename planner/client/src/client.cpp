@@ -96,7 +96,7 @@ class KnownAnswers {
 };
 
 Error too_late(std::chrono::milliseconds deadline) {
-  return {kUnavailable, "", "has not answered within " + std::to_string(deadline.count()) + " ms"};
+  return {kLate, "", "has not answered within " + std::to_string(deadline.count()) + " ms"};
 }
 
 struct Client::Impl {
@@ -114,13 +114,19 @@ struct Client::Impl {
   [[nodiscard]] Result<std::string> ask(const HttpRequest& request, const AskOptions& how = {}) const {
     auto answer = transport->call(request, how.deadline.value_or(options.deadline), how.stop);
     if (!answer && !answer.error().field.empty()) return error(kUnavailable, answer.error().message);
-    if (!answer)
-      return error(kUnavailable,
-                   said(answer.error().message) + "; check that mc2 serve runs there" +
-                       (options.url.starts_with("https") ? " and that its certificate is trusted (--server-ca)" : "") +
-                       ", or leave out the server");
+    if (!answer) return unreached(answer.error(), how);
     if (answer.value().status >= 200 && answer.value().status < 300) return std::move(answer).value().body;
     return refusal(answer.value());
+  }
+
+  /// The error for a call without an answer.
+  [[nodiscard]] Error unreached(const Error& fault, const AskOptions& how) const {
+    std::string reason = said(fault.message);
+    if (fault.code == kLate && !how.deadline_name.empty()) reason += " (" + how.deadline_name + ")";
+    const std::string of_tls =
+        " under a name that its certificate has, and that the certificate is trusted (" + options.names.ca_file + ")";
+    return error(kUnavailable, reason + "; check that mc2 serve runs there" +
+                                   (options.url.starts_with("https") ? of_tls : "") + ", or " + options.names.without);
   }
 
   [[nodiscard]] Error refusal(const HttpAnswer& answer) const {
@@ -131,8 +137,7 @@ struct Client::Impl {
     const std::string detail = is_problem ? text_in(problem, "detail") : "";
     const std::string said = status + (detail.empty() ? "" : ", " + detail);
     if (answer.status == 401 || answer.status == 403)
-      return error(ErrorCode::InvalidSpec,
-                   "does not take the token (" + said + "); set MC2_SERVER_TOKEN or --token-file");
+      return error(ErrorCode::InvalidSpec, "does not take the token (" + said + "); set " + options.names.token);
     if (answer.status == 429 || answer.status == 503)
       return error(kUnavailable, "is busy (" + said + "); ask again later");
     if (answer.status >= 500) return error(kUnavailable, "failed (" + said + "); its log says why");
@@ -269,12 +274,25 @@ Result<store::Changes> Client::changes_since(std::optional<std::int64_t> epoch, 
   return impl_->changes(epoch ? "&since=" + std::to_string(*epoch) : "", patience, stop, impl_->options.deadline);
 }
 
+namespace {
+
+/// The rest of a query for rows, from '&' on.
+std::string rows_query(const store::Position& position) {
+  return "&rows=true&version=" MC2_VERSION "&since=" + std::to_string(position.revision) +
+         "&nonce=" + std::to_string(position.nonce);
+}
+
+} // namespace
+
 Result<store::Changes> Client::rows_since(const store::Position& position, std::chrono::milliseconds patience,
                                           const std::stop_token& stop) const {
   constexpr std::chrono::minutes kOfManyRows{2}; // 32 MiB over a slow link
-  return impl_->changes("&rows=true&version=" MC2_VERSION "&since=" + std::to_string(position.revision) +
-                            "&nonce=" + std::to_string(position.nonce),
-                        patience, stop, kOfManyRows);
+  return impl_->changes(rows_query(position), patience, stop, kOfManyRows);
+}
+
+Result<void> Client::require_position(const store::Position& position, const std::stop_token& stop) const {
+  MC2_TRY(impl_->ask({.target = "/v1/changes?wait_ms=0" + rows_query(position), .body = {}}, {.stop = stop}));
+  return {};
 }
 
 Result<std::string> Client::snapshot(const std::stop_token& stop) const {

@@ -2,10 +2,10 @@
 
 #include <cpprest/containerstream.h>
 #include <cpprest/http_client.h>
+#include <openssl/err.h>
 #include <pplx/threadpool.h>
 #include <unistd.h>
 
-#include <boost/asio/ssl/context.hpp>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -13,6 +13,8 @@
 #include <stdexcept>
 #include <utility>
 #include <vector>
+
+#include "tls_watch.hpp"
 
 namespace mc2::client {
 namespace {
@@ -34,17 +36,15 @@ pid_t pool_owner() {
   return owner;
 }
 
-http::client::http_client_config config_of(const Options& options) {
+/// @param watch  null without TLS
+http::client::http_client_config config_of(const Options& options, const std::shared_ptr<TlsWatch>& watch) {
   http::client::http_client_config config;
   config.set_timeout(options.deadline + kLongestPatience); // limits each silence; call() limits the whole call
   config.set_max_redirects(0);                             // a redirect must not lead the token elsewhere
-  const std::string ca_file = options.ca_file.string();
-  config.set_ssl_context_callback([ca_file](boost::asio::ssl::context& context) {
-    using Context = boost::asio::ssl::context;
-    context.set_options(Context::default_workarounds | Context::no_sslv2 | Context::no_sslv3 | Context::no_tlsv1 |
-                        Context::no_tlsv1_1);
-    if (!ca_file.empty()) context.load_verify_file(ca_file);
-  });
+  if (watch)
+    config.set_ssl_context_callback([watch, ca_file = options.ca_file](boost::asio::ssl::context& context) {
+      TlsWatch::set_up(context, watch, ca_file);
+    });
   return config;
 }
 
@@ -86,9 +86,22 @@ class Arrival {
   std::optional<Result<HttpAnswer>> answer_; ///< under mutex_
 };
 
-std::string reason_of(const std::exception_ptr& failure) {
+/// What OpenSSL says about a handshake that failed; empty for another failure. cpprestsdk's own text has no reason.
+std::string reason_of_handshake(const http::http_exception& failure, const TlsWatch& watch) {
+  if (std::string_view(failure.what()).find("SSL handshake") == std::string_view::npos) return {};
+  if (const std::string refusal = watch.refusal(); !refusal.empty())
+    return "the TLS handshake failed, as its certificate is refused: " + refusal;
+  const char* const reason = ERR_reason_error_string(static_cast<unsigned int>(failure.error_code().value()));
+  return reason == nullptr ? std::string() : "the TLS handshake failed: " + std::string(reason);
+}
+
+/// @param watch  null without TLS
+std::string reason_of(const std::exception_ptr& failure, const TlsWatch* watch) {
   try {
     std::rethrow_exception(failure);
+  } catch (const http::http_exception& error) {
+    const std::string reason = watch == nullptr ? std::string() : reason_of_handshake(error, *watch);
+    return reason.empty() ? error.what() : reason;
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
@@ -99,7 +112,8 @@ std::string reason_of(const std::exception_ptr& failure) {
 class NetworkTransport : public Transport {
  public:
   explicit NetworkTransport(const Options& options)
-      : client_(std::make_shared<http::client::http_client>(options.url, config_of(options))),
+      : tls_(web::uri(options.url).scheme() == "https" ? std::make_shared<TlsWatch>() : nullptr),
+        client_(std::make_shared<http::client::http_client>(options.url, config_of(options, tls_))),
         token_(options.token),
         max_answer_bytes_(options.max_answer_bytes) {}
 
@@ -122,6 +136,11 @@ class NetworkTransport : public Transport {
     return message;
   }
 
+  /// The answer; none if none came in time, or the call is given up. The set-up of TLS does not count.
+  [[nodiscard]] std::optional<Result<HttpAnswer>> wait_for(Arrival& arrival, std::chrono::milliseconds deadline,
+                                                           const std::stop_token& stop) const;
+
+  std::shared_ptr<TlsWatch> tls_; ///< null for http; co-owned by the contexts of connections
   std::shared_ptr<http::client::http_client>
       client_; ///< co-owned by calls that were given up and still end in the background
   std::string token_;
@@ -136,6 +155,20 @@ HttpAnswer answer_of(const http::http_response& response, const Bytes& body) {
           location == response.headers().end() ? "" : location->second};
 }
 
+std::optional<Result<HttpAnswer>> NetworkTransport::wait_for(Arrival& arrival, std::chrono::milliseconds deadline,
+                                                             const std::stop_token& stop) const {
+  const auto began = std::chrono::steady_clock::now();
+  if (!tls_) return arrival.wait(began + deadline, stop);
+  auto from = tls_->wait_from(began, stop);
+  for (;;) {
+    if (auto answer = arrival.wait(from + deadline, stop)) return answer;
+    // A connection may have been set up meanwhile, as the kept one was closed.
+    const auto later = tls_->wait_from(began, stop);
+    if (stop.stop_requested() || later <= from) return std::nullopt;
+    from = later;
+  }
+}
+
 Result<HttpAnswer> NetworkTransport::call(const HttpRequest& request, std::chrono::milliseconds deadline,
                                           const std::stop_token& stop) const {
   if (pool_owner() != ::getpid())
@@ -143,7 +176,6 @@ Result<HttpAnswer> NetworkTransport::call(const HttpRequest& request, std::chron
         kUnavailable, "process",
         "cannot be asked over http(s) in a child of fork() whose parent has opened a client; ask through a Unix "
         "socket (unix:PATH), or start the child anew (exec, spawn)"};
-  const auto end = std::chrono::steady_clock::now() + deadline;
   const auto arrival = std::make_shared<Arrival>();
   const concurrency::streams::container_buffer<Bytes> body;
   pplx::cancellation_token_source cancel;
@@ -153,17 +185,17 @@ Result<HttpAnswer> NetworkTransport::call(const HttpRequest& request, std::chron
     // The continuation owns everything it touches, because it may run after this call has given up.
     client_->request(message, cancel.get_token())
         .then([](const http::http_response& response) { return response.content_ready(); })
-        .then([arrival, body, keep = client_](const pplx::task<http::http_response>& task) mutable {
+        .then([arrival, body, keep = client_, tls = tls_](const pplx::task<http::http_response>& task) mutable {
           try {
             arrival->set(answer_of(task.get(), body.collection()));
           } catch (...) {
-            arrival->set(Error{kUnavailable, "", reason_of(std::current_exception())});
+            arrival->set(Error{kUnavailable, "", reason_of(std::current_exception(), tls.get())});
           }
         });
   } catch (...) {
-    return Error{kUnavailable, "", reason_of(std::current_exception())};
+    return Error{kUnavailable, "", reason_of(std::current_exception(), tls_.get())};
   }
-  if (auto answer = arrival->wait(end, stop)) return *std::move(answer);
+  if (auto answer = wait_for(*arrival, deadline, stop)) return *std::move(answer);
   cancel.cancel();
   return too_late(deadline);
 }

@@ -170,7 +170,8 @@ Result<FoundPlan> ServiceSource::find(const PlanQuestion& question) {
     }
   }
   if (refused) return recall(question, *refused);
-  return take(key, question, client_.find_plan(question, {.deadline = options_.patience}));
+  return take(key, question,
+              client_.find_plan(question, {.deadline = options_.patience, .deadline_name = options_.patience_name}));
 }
 
 Result<FoundPlan> ServiceSource::take(const std::string& key, const PlanQuestion& question,

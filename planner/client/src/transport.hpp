@@ -34,7 +34,9 @@ class Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  /// Errors: kUnavailable; the message says what happened. The field is set if the cause is not the service.
+  /// @param deadline  of the whole call; over https without the set-up of TLS on this side
+  /// Errors: kUnavailable, and kLate if the answer does not come in time; the message says what happened. The field is
+  /// set if the cause is not the service.
   [[nodiscard]] virtual Result<HttpAnswer> call(const HttpRequest& request, std::chrono::milliseconds deadline,
                                                 const std::stop_token& stop) const = 0;
 };
@@ -43,7 +45,11 @@ class Transport {
 /// sends them documents that they can read.
 inline constexpr const char* kUserAgent = "mc2/" MC2_VERSION;
 
-/// The error of a call that was not answered in time.
+/// The code of too_late(), by which a client knows that its deadline is the reason. The client's caller gets
+/// kUnavailable.
+inline constexpr ErrorCode kLate = ErrorCode::Cancelled;
+
+/// The error of a call that was not answered in time: kLate.
 [[nodiscard]] Error too_late(std::chrono::milliseconds deadline);
 
 /// A transport over http and https by cpprestsdk; no other code includes that library. The options must be valid.

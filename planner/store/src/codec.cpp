@@ -38,6 +38,11 @@ Result<planner::Fingerprint> decode_fingerprint(std::string_view json) {
 Result<MeasurementRecord> decode_measurement(std::string_view json) { return decode_document<MeasurementRecord>(json); }
 Result<planner::Topology> decode_topology(std::string_view json) { return decode_document<planner::Topology>(json); }
 
+Result<void> require_json(std::string_view text) {
+  MC2_TRY(parse_json(text));
+  return {};
+}
+
 std::string pretty(std::string_view json) {
   const auto document = parse_json(json);
   MC2_CHECK(document.ok(), "pretty() takes a document that encode() made");

@@ -104,10 +104,13 @@ bool is_valid_at(const Token& token, std::string_view now) noexcept {
   return token.revoked_at.empty() && (token.expires_at.empty() || now < token.expires_at);
 }
 
-Result<NewToken> make_token(Role role, std::string name, const std::string& expires, const std::string& now) {
+Result<NewToken> make_token(Role role, std::string name, const std::optional<std::string>& expires,
+                            const std::string& now) {
   std::string expires_at;
-  if (!expires.empty()) {
-    MC2_ASSIGN(expires_at, parse_end(expires, "expires", now));
+  if (expires && expires->empty()) // e.g. an unset variable of a script
+    return Error{ErrorCode::InvalidSpec, "expires", "is empty; leave it out for a token that does not end"};
+  if (expires) {
+    MC2_ASSIGN(expires_at, parse_end(*expires, "expires", now));
   }
   initialise_sodium();
   TokenRandomness random{};

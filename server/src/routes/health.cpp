@@ -29,7 +29,7 @@ Result<Response> answer_version(Context&, const Call&) {
 }
 
 Result<Response> answer_metrics(Context& context, const Call&) {
-  context.predictions.refresh(context.store, context.metrics);
+  context.predictions.refresh(context.store, context.metrics, context.damage);
   context.metrics.set_watchers(context.changes.subscriber_count());
   context.metrics.set_drifted_models(context.drift.drifted_count());
   if (context.follower != nullptr) {

@@ -1,4 +1,5 @@
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "mc2/store/text.hpp"
 #include "mc2/store/token.hpp"
@@ -10,7 +11,8 @@ namespace {
 /// The token that a request wants.
 struct Wanted {
   store::Role role = store::Role::Read;
-  std::string name, expires;
+  std::string name;
+  std::optional<std::string> expires;
 };
 
 constexpr std::size_t kShownKey = 64; ///< bytes that messages show
@@ -27,13 +29,13 @@ Result<Wanted> read_wanted(std::string_view body) {
     const auto& text = value.get_ref<const std::string&>();
     if (key == "role") {
       MC2_ASSIGN(wanted.role, store::parse_role(text));
-    } else if (key == "name" || key == "expires") {
-      (key == "name" ? wanted.name : wanted.expires) = text;
+    } else if (key == "name") {
+      wanted.name = text;
+    } else if (key == "expires") {
+      wanted.expires = text;
     } else {
       return Error{ErrorCode::Malformed, store::one_line(key, kShownKey), "is not known; known: role, name, expires"};
     }
-    if (key == "expires" && text.empty())
-      return Error{ErrorCode::Malformed, "expires", "is empty; leave it out for a token that does not end"};
   }
   if (!document.contains("role")) return Error{ErrorCode::Malformed, "role", "is missing; legal: read, write, admin"};
   return wanted;

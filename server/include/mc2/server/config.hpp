@@ -11,6 +11,17 @@
 
 namespace mc2::server {
 
+/// The legal values of a setting that is a whole number, both included.
+struct WholeRange {
+  std::int64_t low = 0, high = 0;
+};
+inline constexpr WholeRange kLegalThreads{0, 256};            ///< 0: as many as cores
+inline constexpr WholeRange kLegalHeaderBytes{256, 64 << 10}; ///< Boost.Beast throws for a longer header
+inline constexpr WholeRange kLegalBodyBytes{1024, 1 << 30};   ///< of uploads, too
+inline constexpr WholeRange kLegalUploads{1, 1024}, kLegalConnections{1, 65'536}, kLegalConnectionsOfAddress{0, 65'536},
+    kLegalWatchers{0, 65'536};
+inline constexpr double kMostPerSecond = 1e9; ///< of requests and of refusals
+
 /// Bounds on what clients may take. Every figure bounds something that a client chooses.
 struct Limits {
   std::size_t header_bytes = 8 << 10;

@@ -20,7 +20,8 @@ function replicaText({connected, behind_ms}: NonNullable<Readiness["replica"]>) 
 }
 
 function Routes({metrics}: {metrics: Metric[]}) {
-  const requests = metrics.filter((metric) => metric.name === "mc2_requests_total");
+  // Failures are told from 0 on, so routes that nobody has asked are there, too.
+  const requests = metrics.filter((metric) => metric.name === "mc2_requests_total" && metric.value > 0);
   const rows = unique(requests.map((metric) => metric.labels.route)).map((route) => {
     const of = (name: string) => total(metrics, name, {route});
     const sum_s = of("mc2_request_seconds_sum"), answered = of("mc2_request_seconds_count");

@@ -31,6 +31,13 @@ namespace mc2::client {
 /// The code of an Error if the service does not answer, or does not answer what was asked.
 inline constexpr ErrorCode kUnavailable = ErrorCode::Unsupported;
 
+/// What those who run a program call its settings: messages name them.
+struct SettingNames {
+  std::string token = "MC2_SERVER_TOKEN or --token-file";
+  std::string ca_file = "--server-ca";
+  std::string without = "leave out the server"; ///< how to do without the service
+};
+
 /// Where a service is and how to call it.
 struct Options {
   /// "http://host:port" or "https://...", with a path before /v1 if there is one. Or "unix:/run/mc2/mc2.sock" for a
@@ -40,6 +47,7 @@ struct Options {
   std::filesystem::path ca_file;               ///< trusted certificates (PEM) for https; empty: those of the system
   std::chrono::milliseconds deadline{10'000};  ///< of a whole call, from resolving the name to the last byte
   std::size_t max_answer_bytes = 64ULL << 20U; ///< a longer answer is refused while it arrives
+  SettingNames names = {};
 
   /// Errors: InvalidSpec naming the option.
   [[nodiscard]] Result<void> validate() const;
@@ -52,6 +60,7 @@ struct AskOptions {
   std::optional<std::int64_t> epoch = std::nullopt;                 ///< asks for the answer of this epoch
   std::optional<std::chrono::milliseconds> deadline = std::nullopt; ///< set: replaces Options::deadline
   std::stop_token stop = {};                                        ///< ends the call early
+  std::string deadline_name = {}; ///< the setting that the deadline comes from, for messages; empty: none
 };
 
 /// A request that another client made, to be sent on.
@@ -102,12 +111,15 @@ class Client {
                                                      std::chrono::milliseconds patience,
                                                      const std::stop_token& stop = {}) const;
 
-  // For a replica of the service (docs/service.md). Errors of rows_since() and snapshot(): InvalidSpec if the service's
-  // version of mc2 is not this one's.
+  // For a replica of the service (docs/service.md). Errors of rows_since(), require_position() and snapshot():
+  // InvalidSpec if the service's version of mc2 is not this one's.
 
   /// As store::Store::rows_since, with the same errors. Waits for changes as changes_since() does.
   [[nodiscard]] Result<store::Changes> rows_since(const store::Position& position, std::chrono::milliseconds patience,
                                                   const std::stop_token& stop = {}) const;
+  /// Asks whether the service's store has had this position. Errors: Mismatch if it is a position of another store;
+  /// Stale if the service cannot tell, because its store has gone far beyond it.
+  [[nodiscard]] Result<void> require_position(const store::Position& position, const std::stop_token& stop = {}) const;
   /// The bytes of a store file that holds the service's documents (store/backup.hpp): at most
   /// Options::max_answer_bytes. The deadline is ten minutes.
   [[nodiscard]] Result<std::string> snapshot(const std::stop_token& stop = {}) const;

@@ -15,12 +15,16 @@ namespace mc2::client {
 
 /// How long to wait for a service, and how to cache its answers.
 struct ServiceOptions {
-  std::chrono::milliseconds patience{30};    ///< per question; with 20 ms to plan locally instead, 50 ms in all
+  /// Per question; with 20 ms to plan locally instead, 50 ms in all. Over https the first question may take 20 ms more:
+  /// the set-up of TLS on this side does not count
+  std::chrono::milliseconds patience{30};
   std::chrono::milliseconds refresh{30'000}; ///< an answer of this age is asked for again, in the background
   std::chrono::milliseconds retry{5'000};    ///< for this time after a failure, no question waits for the service
   std::size_t cached_answer_count = 4096;
   std::function<void()> on_change = {}; ///< called, on any thread, after a new answer has replaced a different one
   bool watches = true; ///< asks again as soon as the service reports a change; uses one more connection
+  /// What those who run the program call `patience`, for the message that it is over
+  std::string patience_name = "ServiceOptions::patience";
 };
 
 /// A place that asks a service for plans. Answers are cached in memory.

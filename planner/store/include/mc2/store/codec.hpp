@@ -92,6 +92,9 @@ struct WhatIf {
 /// Reads each request of a batch by itself: a wrong request is an error in the list, and the others are still read.
 [[nodiscard]] Result<std::vector<Result<PlanRequest>>> decode_batch(std::string_view json);
 
+/// Checks that a text is JSON without a key that is there twice, as all of the above do. Errors: Malformed with line
+/// and column, or the place of the key.
+[[nodiscard]] Result<void> require_json(std::string_view text);
 /// A canonical document, indented by two spaces, with a final newline.
 [[nodiscard]] std::string pretty(std::string_view json);
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,10 +50,10 @@ struct NewToken {
 };
 
 /// Makes a token from the system's randomness. The caller keeps it by Store::add_token.
-/// @param expires  as parse_end() takes it; empty: never
+/// @param expires  as parse_end() takes it; none: never
 /// @param now      ISO 8601 UTC
-/// Errors: those of parse_end(), with the field "expires".
-[[nodiscard]] Result<NewToken> make_token(Role role, std::string name, const std::string& expires,
+/// Errors: those of parse_end(), with the field "expires"; InvalidSpec for an empty text.
+[[nodiscard]] Result<NewToken> make_token(Role role, std::string name, const std::optional<std::string>& expires,
                                           const std::string& now);
 
 /// The list as JSON, by schemas/token_list.schema.json. @param now  decides which tokens are valid
