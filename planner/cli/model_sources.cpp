@@ -9,6 +9,7 @@
 #include "mc2/finder/models.hpp"
 #include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/analytic_model.hpp"
+#include "mc2/planner/transfer.hpp"
 #include "mc2/store/codec.hpp"
 #include "options/model_file.hpp"
 #include "options/topology_files.hpp"
@@ -41,6 +42,9 @@ Result<SourcedModel> kept_model(const finder::Kept& kept, const finder::PlanQues
     return there && finder::is_same_answer(there.value(), answer);
   };
   const auto last = static_cast<std::size_t>(finder::last_where(0, std::ssize(all_m) - 1, answers));
+  if (answer.transfer && last > 0) {
+    MC2_ASSIGN(answer, find(all_m[last])); // its curves reach to the m that it was found for
+  }
   const auto& transfer = answer.transfer;
   const std::string origin =
       "kept model " + (transfer ? transfer->reason : "of m=" + std::to_string(answer.model.op.m));
@@ -136,6 +140,58 @@ class StoreSource {
   std::map<OpSpec, Kept> kept_;
 };
 
+/// Model documents, and the file of each.
+struct Documents {
+  finder::ModelPlaces places;
+  std::vector<std::string> files;             ///< of places.given, in the same order
+  std::vector<planner::Fingerprint> machines; ///< each once
+};
+
+Result<Documents> read_documents(const std::vector<std::string>& files) {
+  Documents result{.places = {}, .files = files, .machines = {}};
+  for (const auto& file : files) {
+    MC2_ASSIGN(auto model, read_model(file));
+    if (std::ranges::find(result.machines, model.fingerprint) == result.machines.end())
+      result.machines.push_back(model.fingerprint);
+    result.places.given.push_back(std::move(model));
+  }
+  return result;
+}
+
+/// Whether an answer for another machine is better than `best`: models of the operator itself come first, the nearest
+/// in m before all.
+bool is_nearer(const finder::FoundModel& found, const finder::FoundModel& best, const OpSpec& op) {
+  if (found.transfer.has_value() || best.transfer.has_value()) return !found.transfer && best.transfer;
+  return planner::length_distance(found.model.op, op) < planner::length_distance(best.model.op, op);
+}
+
+/// The file of the document that gave the answer, which was not transferred.
+const std::string& file_of(const Documents& documents, const planner::CostModel& answer) {
+  const auto is_it = [&](const planner::CostModel& model) {
+    return model.op == answer.op && model.fingerprint == answer.fingerprint;
+  };
+  const auto& given = documents.places.given;
+  return documents.files[static_cast<std::size_t>(std::ranges::find_if(given, is_it) - given.begin())];
+}
+
+/// What the finder answers from the documents, machine by machine.
+Result<SourcedModel> model_among(const Documents& documents, const OpSpec& op, bool may_transfer) {
+  std::optional<finder::FoundModel> best;
+  for (const auto& machine : documents.machines) {
+    auto found = finder::find_model(documents.places, {.op = op, .machine = machine, .may_transfer = may_transfer});
+    if (found && (!best || is_nearer(found.value(), *best, op))) best = std::move(found).value();
+  }
+  if (!best)
+    return Error{ErrorCode::NotFound, "",
+                 "--model: no document describes " + op.text() + " or another length of its cut axis" +
+                     (may_transfer ? ", nor one near enough to answer for it" : "; transfer is ruled out")};
+  // Which of several documents is the nearest depends on m, and so do the curves of a transferred one.
+  const std::int64_t valid_to_m = documents.files.size() > 1 || best->transfer ? op.m : planner::kMaxSize;
+  const std::string origin =
+      best->transfer ? "document, " + best->transfer->reason : "document " + file_of(documents, best->model);
+  return sourced(*std::move(best), origin, valid_to_m);
+}
+
 bool is_transferred(const SourcedModel& answer) { return !answer.tuned && answer.found->transfer.has_value(); }
 bool is_described(const SourcedModel& answer) {
   return !answer.tuned && planner::has_analytic_curve(answer.found->model);
@@ -164,33 +220,9 @@ Result<SourcedModel> find_model(const ModelSources& sources, const OpSpec& op) {
 }
 
 Result<ModelSource> open_document_source(const std::vector<std::string>& files, bool may_transfer) {
-  std::map<OpSpec, std::pair<planner::CostModel, std::string>> own; // model and file
-  finder::ModelPlaces all;
-  std::vector<planner::Fingerprint> machines;
-  for (const auto& file : files) {
-    MC2_ASSIGN(auto model, read_model(file));
-    own.try_emplace(planner::of_any_length(model.op), model, file);
-    if (std::ranges::find(machines, model.fingerprint) == machines.end()) machines.push_back(model.fingerprint);
-    all.given.push_back(std::move(model));
-  }
-  // The operator's own document answers; else the finder transfers documents of another n and k, machine by machine.
-  return ModelSource([own = std::move(own), all = std::move(all), machines = std::move(machines),
-                      may_transfer](const OpSpec& op) -> Result<SourcedModel> {
-    if (const auto kept = own.find(planner::of_any_length(op)); kept != own.end()) {
-      const auto& [model, file] = kept->second;
-      finder::PlanQuestion question{.op = op, .machine = {}};
-      MC2_ASSIGN(auto found, finder::found_given(model, question));
-      return sourced(std::move(found), "document " + file, planner::kMaxSize);
-    }
-    for (const auto& machine : machines) {
-      auto found = finder::find_model(all, {.op = op, .machine = machine, .may_transfer = may_transfer});
-      if (!found) continue;
-      const std::string origin = "document, " + found.value().transfer->reason;
-      return sourced(std::move(found).value(), origin, planner::kMaxSize);
-    }
-    return Error{ErrorCode::NotFound, "",
-                 "--model: no document describes " + op.text() + " or another length of its cut axis" +
-                     (may_transfer ? ", nor one near enough to answer for it" : "; transfer is ruled out")};
+  MC2_ASSIGN(auto documents, read_documents(files));
+  return ModelSource([documents = std::move(documents), may_transfer](const OpSpec& op) {
+    return model_among(documents, op, may_transfer);
   });
 }
 

@@ -34,7 +34,8 @@ using ModelSources = std::vector<ModelSource>;
 /// not be read, with the reasons of all sources in one line.
 [[nodiscard]] Result<SourcedModel> find_model(const ModelSources& sources, const planner::OpSpec& op);
 
-/// A source of model documents. The first document that describes an operator answers for every length of its cut axis.
+/// A source of model documents, by finder::find_model(). Of several documents of an operator, the one of the nearest
+/// length of the cut axis answers, whatever their order; they may be of several machines.
 /// @param may_transfer  whether models of another n and k answer for other operators (planner/transfer.hpp)
 /// Errors: InvalidSpec for a file that cannot be read, Malformed naming the file.
 [[nodiscard]] Result<ModelSource> open_document_source(const std::vector<std::string>& files, bool may_transfer);

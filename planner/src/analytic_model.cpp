@@ -101,12 +101,13 @@ Result<void> check_topology_tells(const OpSpec& op) {
   if (has_scales(op.dtype))
     return Error{ErrorCode::Infeasible, "dtype",
                  "is " + std::string(to_string(op.dtype)) +
-                     ", and no topology gives its rate; add a model with its measured matmul"};
+                     ", and no topology gives its rate; only a model of its measured matmul tells it"};
   if (op.m / op.experts_per_rank <= kFewRows)
     return Error{ErrorCode::Infeasible, "m",
                  "is " + std::to_string(op.m) + (op.experts_per_rank > 1 ? " rows of all experts of a rank" : "") +
                      "; a matmul of up to " + std::to_string(kFewRows) +
-                     " rows is bound by memory, which no topology describes; add a model with its measured matmul"};
+                     " rows is bound by memory, which no topology describes; only a model of its measured matmul "
+                     "tells it"};
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "gpu_matmul.hpp"
 #include "names.hpp"
 
 namespace mc2::planner {
@@ -95,6 +96,15 @@ const LlmStep* whole_step(std::span<const LlmStep> steps, std::int64_t tokens, L
   return step != nullptr && step->missing.empty() ? step : nullptr;
 }
 
+/// Only methods that multiply 8-bit floats have an element type of mc2's. Others, such as awq and gptq, unpack the
+/// weights and multiply 16-bit numbers.
+std::string why_not_quantized(const LlmConfig& config) {
+  const std::string names = "quantization_config names " + config.quantization + ", which is not planned";
+  if (config.quantization.find("fp8") != std::string::npos)
+    return names + "; with models that were measured of f8e4m3, --dtype f8e4m3 plans its 8-bit floats";
+  return names + "; all times are those of whole weights";
+}
+
 Result<void> check_whole(std::span<const LlmStep> steps, std::int64_t tokens, LlmForm form) {
   const LlmStep* step = find_step(steps, tokens, form);
   if (step != nullptr && step->missing.empty()) return {};
@@ -110,6 +120,18 @@ std::string_view to_string(LlmForm form) noexcept { return name_of(std::span<con
 
 bool has_kind(LlmForm form, OpKind kind) {
   return (traits_of(kind).collective == Collective::AllReduce) == (form == LlmForm::AllReduce);
+}
+
+double plain_matmul_us(const OpSpec& op, const CostModel& model, std::int64_t rows, double uncut_us) {
+  const auto all_rows = static_cast<double>(rows);
+  if (const auto rates = gpu_rates(model.fingerprint, op)) {
+    const BlockWaves waves(*rates, op, {});
+    return uncut_us * waves.at_once_us(all_rows) / waves.at_once_us(static_cast<double>(op.m));
+  }
+  double us = uncut_us;
+  for (const VariantCost& cost : model.variants) // x rows of the cut axis are those of all other ranks' shards
+    us = std::min(us, cost.compute.curve.time_us(all_rows / (op.world_size - 1)));
+  return us;
 }
 
 LlmRun tokens_of(const LlmSite& site, const PlanRange& range, std::int64_t first_tokens, std::int64_t last_tokens) {
@@ -190,9 +212,7 @@ Result<std::optional<std::int64_t>> sequence_parallel_from(std::span<const LlmSt
 std::vector<LlmRest> rest_of(const LlmConfig& config) {
   std::vector<LlmRest> result{{"embedding", "rows of a table, then an all-reduce: no matmul to hide it behind"},
                               {"logits", "a matmul, then an all-gather: none of mc2's operators, and once in a step"}};
-  if (!config.quantization.empty())
-    result.push_back({"quantized weights", "quantization_config names " + config.quantization +
-                                               ", which is not planned; --dtype f8e4m3 plans 8-bit floats"});
+  if (!config.quantization.empty()) result.push_back({"quantized weights", why_not_quantized(config)});
   if (config.latent) result.push_back({"projections to latent vectors", "every rank holds them whole: no collective"});
   if (config.latent) result.push_back({"rotated columns of keys", "gathered beside the latent vectors: no matmul"});
   if (!config.experts) return result;

@@ -132,6 +132,27 @@ class AnswerTest(ModelTest):
         )
         self.assertNotIn("config", answer)
 
+    def test_a_matmul_without_a_gather_is_one_of_the_tokens(self):
+        """At an m that the ranks do not divide, to which the gather's rows would be padded."""
+        file = self.directory / "layers.csv"
+        file.write_text("model,layer,parallel,n,k\nMine,up,column,8192,512\nMine,down,row,512,8192\n")
+        answer = self.answer(file, "--ranks", 8, "--m", 1001)
+        rate = json.loads(TOPOLOGY.read_text())["compute"]
+        matmul_us = rate["launch_us"] + 2 * 1001 * 1024 * 512 / (
+            rate["peak_tflop_per_s_16bit"] * rate["efficiency"] * 1e6
+        )
+        up, down, _ = (site["points"][0] for site in answer["sites"])
+        self.assertAlmostEqual(up["compute_us"], matmul_us, places=6)
+        self.assertEqual(up["op"]["m"], 1008)
+        step = next(step for step in answer["steps"] if step["form"] == "all_reduce")
+        self.assertAlmostEqual(step["fused"]["us"], matmul_us + down["fused"]["us"], places=6)
+
+    def test_a_step_has_as_many_tokens_in_layers_that_name_no_experts(self):
+        file = self.directory / "layers.csv"
+        file.write_text("model,layer,parallel,n,k\nMine,up,dispatch,1024,512\nMine,down,combine,512,1024\n")
+        for site in self.answer(file, "--ranks", 8, "--m", 4096)["sites"]:
+            self.assertEqual(site["op"]["m"], 4096 // 8)
+
     def test_few_rows_have_no_time_from_a_topology(self):
         answer = self.answer("Llama-3-8B", "--ranks", 8, "--m", "1:256")
         keep_document(answer, "few_rows")
@@ -157,6 +178,7 @@ class PageTest(ModelTest):
     def test_a_page_says_which_layers_the_ranks_cannot_share(self):
         page = self.succeed("model", "Qwen2-7B", "--ranks", 8, "--topology", TOPOLOGY)
         self.assertIn("not planned: attention_qkv", page)
+        self.assertIn("all layers can be shared by 2 or 4 ranks", program.unwrapped(page))
         self.assertIn("28", page)
         self.assertRegex(page, r"\n +1024 +\S+ ms \* ")
         self.assertNotIn("takes less time", page)
@@ -199,6 +221,46 @@ class PageTest(ModelTest):
         out = self.directory / "answer.json"
         self.succeed("model", "Llama-3-8B", "--topology", TOPOLOGY, "--json", "--out", out)
         self.assertEqual(json.loads(out.read_text()), self.answer("Llama-3-8B"))
+
+
+class FewRowsTest(ModelTest):
+    """Steps of few rows of which only some are planned: blocks cut by columns take a model of the same m."""
+
+    def document(self, kind, m, compute_us, communication_us):
+        """A model of an operator with n = k = 1024 on 2 ranks. Lanes take a start in us and 0.1 us a row or column."""
+        document = json.loads(EXAMPLE_MODEL.read_text())
+        lanes = document["variants"][0]
+        is_few = kind == "matmul_all_reduce" and m <= 64
+        for lane, axis, alpha, beta in (
+            ("compute", "columns" if is_few else "rows", compute_us, 0.1),
+            ("communication", "bytes", communication_us, 0.1 / (4 * (m if is_few else 1024))),
+        ):
+            lanes[lane]["curve"].update(
+                axis=axis,
+                shape={"family": "affine", "alpha_us": alpha, "beta_us_per_x": beta},
+                valid_min_x=1,
+                valid_max_x=1e9,
+                is_analytic=False,
+                relative_interval=0.01,
+            )
+        sizes = {"kind": kind, "m": m, "n": 1024, "k": 1024, "dtype": "f32", "world_size": 2}
+        document.update(variants=[lanes], op=sizes, source="a test")
+        file = self.directory / f"{kind}{m}.json"
+        file.write_text(json.dumps(document))
+        return ["--model", file]
+
+    def page(self):
+        layers = self.directory / "layers.csv"
+        layers.write_text("model,layer,parallel,n,k,dtype\nMine,down,row,1024,2048,f32\n")
+        documents = [argument for m in (2, 4, 8, 16, 1024) for argument in self.document("matmul_all_reduce", m, 1, 1)]
+        documents += self.document("matmul_reduce_scatter", 1024, 500, 1)
+        return program.unwrapped(self.succeed("model", layers, "--ranks", 2, "--m", "2:2000", *documents))
+
+    def test_the_widest_range_of_m_is_named(self):
+        self.assertRegex(self.page(), r"down +all_reduce +1024x1024 +1 +2, 4, \d+:2000, \.\.\.")
+
+    def test_a_form_is_faster_only_where_it_is_planned(self):
+        self.assertIn("all-reduce takes less time at m of 2, 4, 8, 16, 128:2000 ", self.page())
 
 
 class ShapesTest(ModelTest):
@@ -413,6 +475,28 @@ class RefusalTest(ModelTest):
             ["model", "Llama-3-8B", "--model", model, "--topology", TOPOLOGY],
             "--topology: cannot be combined with --model",
         )
+
+    def test_options_that_a_topology_leaves_without_effect(self):
+        for asked in (["model", "Llama-3-8B"], ["plan", *operator(4096, 4096, 1024, "bf16", 8)]):
+            for given in (["--store", self.store], ["--no-transfer"]):
+                self.refuse(
+                    USAGE,
+                    [*asked, "--topology", TOPOLOGY, *given],
+                    "--topology: plans without kept models",
+                    f"leave out {given[0]}",
+                )
+
+    def test_the_reason_is_that_of_the_most_m(self):
+        self.refuse(
+            NO_ANSWER,
+            ["model", "Llama-3-8B", "--topology", "h800_device_initiated"],
+            "topology.algorithms: of h800_device_initiated name none for all_gather",
+        )
+
+    def test_no_advice_that_cannot_be_followed(self):
+        done = self.mc2("model", "Llama-3-8B", "--topology", TOPOLOGY, "--m", 8)
+        self.assertNotIn("add a model", done.stderr)
+        self.assertIn("experts,experts_per_token", self.succeed("model", "--help"))
 
     def test_names_that_a_terminal_would_obey(self):
         file = self.directory / "x\x1b[31mred.json"

@@ -152,6 +152,8 @@ class TableTest(SweepTest):
                 ("matmul_all_to_all", "8", "7168", "2048"),
             ],
         )
+        page = self.succeed("sweep", "--shapes", layers, "--topology", topology, "--ranks", "4,8", "--m", 8192)
+        self.assertIn("m of experts: rows that reach a rank, where mc2 model counts tokens", page)
         for row in rows:
             blocks = json.loads(
                 self.succeed(
@@ -353,6 +355,18 @@ class SourceTest(SweepTest):
         self.assertEqual(refused["refusal"], "not_found")
         self.assertIn("transfer is ruled out", refused["reason"])
 
+    def test_the_nearest_document_answers_in_whatever_order(self):
+        near, far = (
+            program.SOURCE_DIRECTORY / "data" / "h200_x4" / "models" / f"matmul_reduce_scatter_m{m}_n8192_k7168.json"
+            for m in (8192, 1024)
+        )
+        asked = ["--models", "Llama-3-70B", "--kinds", "matmul_reduce_scatter", "--ranks", 4, "--m", "1024,8192"]
+        rows = self.rows("sweep", *asked, "--model", near, "--model", far)
+        self.assertEqual(self.rows("sweep", *asked, "--model", far, "--model", near), rows)
+        sources = {row["m"]: row["source"] for row in rows if row["layer"] == "mlp_down"}
+        self.assertIn(far.name, sources["1024"])
+        self.assertIn(near.name, sources["8192"])
+
     def test_documents_leave_the_store_alone_unless_it_is_named(self):
         self.succeed(*self.example("--m", 4096))
         self.assertFalse((self.directory / "mc2").exists())
@@ -513,6 +527,11 @@ class BadInputTest(SweepTest):
             "--kinds",
             "leaves no row",
         )
+
+    def test_transfer_is_not_ruled_out_where_there_is_none(self):
+        asked = ["sweep", "--shapes", self.shapes(HEADING + DOWN), "--topology", TOPOLOGY, "--ranks", 8, "--m", 1024]
+        self.refuse(USAGE, [*asked, "--no-transfer"], "--topology: plans without kept models", "--no-transfer")
+        self.succeed(*asked, "--no-transfer", "--model", EXAMPLE_MODEL)
 
     def test_largest_sizes_take_bounded_time(self):
         rows = self.rows(*self.example("--m", "65,66,127,999999999,1000000000", "--kinds", "matmul_all_reduce"))

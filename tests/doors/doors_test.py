@@ -6,6 +6,8 @@ mc2.torch calls give the same plan, by its digest, or the same error.
 NOT_ASKED tells which questions a door cannot be asked.
 """
 
+import csv
+import io
 import json
 import pathlib
 import shutil
@@ -554,6 +556,39 @@ class DoorsTest(program.ProgramTest):
                 for end, value in zip(interval, shown):
                     self.assertAlmostEqual(value, end, delta=0.01 * end)
 
+    def test_several_models_plan_alike(self):
+        """Of one operator at several m and of others near it, in whatever order."""
+        folder = ROOT / "data" / "h200_x4" / "models"
+        files = [
+            folder / f"matmul_all_reduce_{name}.json"
+            for name in ("m4096_n8192_k2048", "m8192_n8192_k7168", "m1024_n8192_k7168")
+        ]
+        models = [mc2.CostModel.from_json(file.read_text()) for file in files]
+        layers = self.directory / "layers.csv"
+        sizes = {"own": 2048, "several": 7168, "another": 3072}
+        lines = [f"a,{layer},row,8192,{4 * k},bf16" for layer, k in sizes.items()]
+        layers.write_text("\n".join(["model,layer,parallel,n,k,dtype", *lines]) + "\n")
+        for order in (files, files[::-1]):
+            given = [argument for file in order for argument in ("--model", file)]
+            for m in (128, 512, 1024, 8192, 16384):
+                table = self.mc2(
+                    *("sweep", "--shapes", layers, "--kinds", "matmul_all_reduce", "--ranks", 4, "--m", m, "--csv"),
+                    *given,
+                ).stdout
+                swept = {row["layer"]: float(row["makespan_us"]) for row in csv.DictReader(io.StringIO(table))}
+                answer = json.loads(self.mc2("model", layers, "--ranks", 4, "--m", f"{m}:{m}", *given, "--json").stdout)
+                planned = {
+                    site["layer"]: site["points"][0]["fused"]["us"]
+                    for site in answer["sites"]
+                    if site["kind"] == "matmul_all_reduce"
+                }
+                for layer, k in sizes.items():
+                    op = op_of(m, 8192, k, dtype="bf16", ranks=4)
+                    asked = mc2.find_plan(op, models[0].fingerprint, models=models)
+                    us = json.loads(asked.plan.to_json())["makespan"]["us"]
+                    self.assertAlmostEqual(planned[layer], us, delta=1e-6 * us)
+                    self.assertAlmostEqual(swept[layer], us, delta=1e-6 * us)
+
     def imported(self, device, m=4096, k=3072, matmuls=(), collectives=(), cuts=()):
         """A store in which the program keeps logs of these sizes and times in us. Returns its path."""
         store = self.directory / f"{device}.db"
@@ -579,7 +614,8 @@ class DoorsTest(program.ProgramTest):
     def ask_of_a_machine(self, option, name, op, store):
         """By door, the digest of the plan or the error."""
         shape = ["--op", op.kind, "--m", op.m, "--n", op.n, "--k", op.k, "--dtype", op.dtype, "--ranks", op.ranks]
-        done = self.mc2("plan", f"--{option}", name, *shape, "--store", store, "--json")
+        kept = ["--store", store] if option == "device" else []  # no kept model answers for a topology
+        done = self.mc2("plan", f"--{option}", name, *shape, *kept, "--json")
         answers = {
             "program": mc2.Plan.from_json(done.stdout).digest if done.returncode == 0 else ("exit", done.returncode)
         }

@@ -88,6 +88,49 @@ TEST(FindRanges, PlanMThatAreCutByColumnsOneByOne) {
   EXPECT_EQ(ranges.planned_count, 960 + 3);
 }
 
+/// No model for any m: for up to 64 rows because of m, otherwise because of the topology.
+Result<FoundModel> without_models(const PlanQuestion& question) {
+  if (question.op.m <= 64) return Error{ErrorCode::Infeasible, "m", "is " + std::to_string(question.op.m)};
+  return Error{ErrorCode::Infeasible, "topology.algorithms", "name none"};
+}
+
+TEST(FindRanges, WithoutAnyPlanSayWhatHoldsForTheMostM) {
+  for (const auto kind : {planner::OpKind::MatmulReduceScatter, planner::OpKind::MatmulAllReduce}) {
+    PlanQuestion asked = question(1024);
+    asked.op.kind = kind;
+    EXPECT_EQ(find_ranges(without_models, asked, 8).error().field, "topology.algorithms");
+    asked.op.m = 100;
+    EXPECT_EQ(find_ranges(without_models, asked, 8).error().text(), "m: is 8");
+  }
+}
+
+TEST(FindRanges, FewRowsThatNoProfileHelpsSayWhy) {
+  Models models;
+  models.add(1024, 1);
+  const auto not_few = [&](const PlanQuestion& asked) {
+    return asked.op.m <= 64 ? without_models(asked) : models.find(asked);
+  };
+  const PlanRanges ranges = find_ranges(not_few, question(1024), 8).value();
+  ASSERT_EQ(ranges.gaps.size(), 1U);
+  EXPECT_EQ(ranges.gaps[0], (planner::PlanGap{8, 64, "m: is 8"}));
+}
+
+TEST(FindRanges, AGapEndsWhereTheReasonDoes) {
+  Models models;
+  models.add(1024, 1);
+  const auto from_200 = [&](const PlanQuestion& asked) {
+    return asked.op.m < 200 ? without_models(asked) : models.find(asked);
+  };
+  PlanQuestion asked = question(1024);
+  asked.op.kind = planner::OpKind::MatmulReduceScatter; // cut by rows whatever m
+  models.by_m[1024].op.kind = asked.op.kind;
+  const PlanRanges ranges = find_ranges(from_200, asked, 8).value();
+  ASSERT_TRUE(ranges.validate());
+  ASSERT_EQ(ranges.gaps.size(), 2U);
+  EXPECT_EQ(ranges.gaps[0], (planner::PlanGap{8, 64, "m: is 8"}));
+  EXPECT_EQ(ranges.gaps[1], (planner::PlanGap{66, 198, "topology.algorithms: name none"}));
+}
+
 TEST(FindRanges, AreLessSureAsLaterRunsSay) {
   Models models;
   models.add(1024, 1);

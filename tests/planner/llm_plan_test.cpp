@@ -66,6 +66,18 @@ TEST(LlmPlan, AStepIsTheSumOfItsLayersInBothForms) {
   EXPECT_THAT(sequence.missing, IsEmpty());
 }
 
+// Its time is that of the uncut matmul, less what the waves of fewer rows take less.
+TEST(LlmPlan, APlainMatmulOnAGpuFollowsItsWaves) {
+  CostModel model;
+  model.op = {OpKind::AllGatherMatmul, 8192, 7168, 8192, DType::Bf16, 8};
+  model.fingerprint.fields = {{"gpu_model", "NVIDIA H200"}, {"sm_count", "132"}};
+  EXPECT_DOUBLE_EQ(plain_matmul_us(model.op, model, 8192, 1000), 1000);
+  EXPECT_NEAR(plain_matmul_us(model.op, model, 4096, 1000), 500, 20);
+  OpSpec few = model.op;
+  few.m = 8;
+  EXPECT_NEAR(plain_matmul_us(few, model, 1, 40), 40, 0.1); // a single row, too, takes as long as the weights do
+}
+
 TEST(LlmPlan, ALayerWithoutAPlanIsNamed) {
   auto sites = two_layers();
   sites[0].points.clear();

@@ -14,6 +14,7 @@ namespace mc2::store::llm_config_test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 Json llama() {
@@ -98,8 +99,61 @@ TEST(LlmConfig, QuantizedWeightsAreToldAndNotPlanned) {
   const auto config = with(R"(, "quantization_config": {"quant_method": "fp8", "bits": 8})").value();
   EXPECT_EQ(config.quantization, "'fp8'");
   EXPECT_EQ(config.dtype, planner::DType::Bf16);
-  EXPECT_THAT(planner::rest_of(config)[2].why, HasSubstr("'fp8'"));
+  EXPECT_THAT(planner::rest_of(config)[2].why, AllOf(HasSubstr("'fp8'"), HasSubstr("--dtype f8e4m3")));
+  const auto unpacked = with(R"(, "quantization_config": {"quant_method": "awq", "bits": 4})").value();
+  EXPECT_THAT(planner::rest_of(unpacked)[2].why, AllOf(HasSubstr("'awq'"), Not(HasSubstr("f8e4m3"))));
   EXPECT_FALSE(with(R"(, "quantization_config": 7)"));
+}
+
+TEST(LlmConfig, QuantizedWeightsAreToldBesideTheSizesToo) {
+  Json nested{{"architectures", {"Gemma3ForConditionalGeneration"}}, {"text_config", llama()}};
+  EXPECT_EQ(decode(nested).value().quantization, "");
+  nested["text_config"]["quantization_config"] = {{"quant_method", "gptq"}};
+  EXPECT_EQ(decode(nested).value().quantization, "'gptq'");
+}
+
+/// A configuration with experts. The sizes that transformers has defaults for are missing.
+Json with_experts(const char* architecture, Json more) {
+  Json json = llama();
+  json["architectures"] = {architecture};
+  json.update(Json{{"num_hidden_layers", 8}, {"num_experts_per_tok", 4}, {"moe_intermediate_size", 128}});
+  json.update(std::move(more));
+  return json;
+}
+
+// Defaults: configuration_*.py of transformers for Qwen2MoeConfig, Qwen3MoeConfig, PhimoeConfig and DeepseekV3Config.
+TEST(LlmConfig, MissingSizesOfExpertsAreWhatTransformersTakes) {
+  const Json experts{{"num_experts", 16}, {"num_attention_heads", 16}};
+  const auto qwen2 = decode(with_experts("Qwen2MoeForCausalLM", experts)).value();
+  EXPECT_EQ(qwen2.experts->shared_inner, 5632);
+  EXPECT_EQ(qwen2.key_value_heads, 16);
+  const auto qwen3 = decode(with_experts("Qwen3MoeForCausalLM", experts)).value();
+  EXPECT_EQ(qwen3.experts->shared_inner, 0);
+  EXPECT_EQ(qwen3.key_value_heads, 4);
+  const Json phi{{"num_local_experts", 16}, {"num_attention_heads", 16}};
+  EXPECT_EQ(decode(with_experts("PhimoeForCausalLM", phi)).value().key_value_heads, 8);
+  const Json latent{{"n_routed_experts", 16}, {"q_lora_rank", 64},      {"kv_lora_rank", 64},
+                    {"qk_nope_head_dim", 32}, {"qk_rope_head_dim", 16}, {"v_head_dim", 32}};
+  Json deep_seek = with_experts("DeepseekV3ForCausalLM", latent);
+  const auto v3 = decode(deep_seek).value();
+  EXPECT_EQ(v3.experts->layer_count, 8 - 3);
+  EXPECT_EQ(v3.experts->shared_inner, 128);
+  deep_seek["n_shared_experts"] = nullptr; // stands for none
+  EXPECT_EQ(decode(deep_seek).value().experts->shared_inner, 0);
+  deep_seek["n_routed_experts"] = nullptr; // stands for layers without experts
+  EXPECT_FALSE(decode(deep_seek).value().experts);
+}
+
+// Versions of transformers have different defaults for these.
+TEST(LlmConfig, MissingSizesOfExpertsWithoutOneDefaultAreErrors) {
+  const Json latent{{"n_routed_experts", 16}, {"n_shared_experts", 1},  {"q_lora_rank", 64}, {"kv_lora_rank", 64},
+                    {"qk_nope_head_dim", 32}, {"qk_rope_head_dim", 16}, {"v_head_dim", 32}};
+  for (const char* key : {"n_routed_experts", "n_shared_experts"}) {
+    Json json = with_experts("DeepseekV2ForCausalLM", latent);
+    EXPECT_TRUE(decode(json));
+    json.erase(key);
+    EXPECT_THAT(decode(json).error().text(), HasSubstr("has no key '" + std::string(key) + "'"));
+  }
 }
 
 TEST(LlmConfig, ANullIsAMissingKey) {
@@ -113,6 +167,7 @@ TEST(LlmConfig, LayersWithExpertsFollowTheirKeys) {
   Json qwen = llama();
   qwen["architectures"] = {"Qwen2MoeForCausalLM"};
   qwen.update(Json{{"num_hidden_layers", 8},
+                   {"num_key_value_heads", 4},
                    {"num_experts", 16},
                    {"num_experts_per_tok", 4},
                    {"moe_intermediate_size", 128},
@@ -156,7 +211,8 @@ TEST(LlmConfig, RefusesEveryKeyOfExpertsThatIsAbsurd) {
   const Json experts{{"num_experts", 8},         {"num_local_experts", 8},      {"n_routed_experts", 8},
                      {"num_experts_per_tok", 2}, {"moe_intermediate_size", 64}, {"intermediate_size_mlp", 64},
                      {"qk_nope_head_dim", 64},   {"qk_rope_head_dim", 32},      {"v_head_dim", 64},
-                     {"kv_lora_rank", 128},      {"q_lora_rank", nullptr},      {"num_key_value_heads", 4}};
+                     {"kv_lora_rank", 128},      {"q_lora_rank", nullptr},      {"num_key_value_heads", 4},
+                     {"n_shared_experts", 0}};
   const std::pair<const char*, const char*> keys[]{
       {"Qwen3MoeForCausalLM", "decoder_sparse_step"},     {"Qwen3MoeForCausalLM", "mlp_only_layers"},
       {"DeepseekV2ForCausalLM", "moe_layer_freq"},        {"DeepseekV2ForCausalLM", "first_k_dense_replace"},

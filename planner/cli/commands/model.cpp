@@ -253,6 +253,7 @@ Result<ExitCode> ModelCommand::run() const {
                                          {!topology_file.empty(), "--topology"},
                                          {!model_files.empty(), "--model"}})
     if (is_given) MC2_TRY(machine.given.none_beside(option, "machine"));
+  if (!topology_file.empty()) MC2_TRY(check_topology_alone(!store.path.empty(), no_transfer));
   MC2_ASSIGN(auto asked, question());
   MC2_ASSIGN(auto sites, finder::sites_of(asked));
   if (!shapes_out.empty()) {
@@ -275,9 +276,7 @@ Result<ExitCode> ModelCommand::run() const {
 void add_questions(ModelCommand& command, CLI::App& sub) {
   sub.add_option(
          "MODEL", command.name,
-         std::string("a config.json as published beside a model's weights, the name of a built-in model, or a CSV "
-                     "of layers: ") +
-             kLayerColumns)
+         std::string("a config.json, a built-in model, or a CSV of layers: ") + kLayerColumns + kExpertColumnsHelp)
       ->required();
   sub.add_option("--ranks", command.ranks, "ranks that share every layer")->capture_default_str()->check(rank_count());
   sub.add_option("--m", command.tokens, "tokens of a step, as first:last; a decode step has one token per sequence")

@@ -401,6 +401,7 @@ Result<ExitCode> PlanCommand::run() const {
   MC2_TRY(check_device(device, !model_file.empty() || !topology_file.empty()));
   const bool times_here = is_anchored && device.empty() && topology_file.empty();
   if (is_elsewhere() && !times_here) MC2_TRY(machine.given.none_beside(document_option(), "machine"));
+  if (!topology_file.empty()) MC2_TRY(check_topology_alone(!store.path.empty(), no_transfer));
   MC2_ASSIGN(const auto model, read_model_if_named(model_file));
   MC2_ASSIGN(const auto asked, request(model));
   if (op.first_m) {

@@ -168,6 +168,7 @@ Result<ExitCode> SweepCommand::run() const {
   read.push_back(shapes_file);
   MC2_TRY(check_output("--out", out, read));
   if (!asks_store()) MC2_TRY(machine.given.none_beside(model_files.empty() ? "--topology" : "--model", "machine"));
+  if (model_files.empty() && !asks_store()) MC2_TRY(check_topology_alone(false, no_transfer));
   const auto start = std::chrono::steady_clock::now();
   MC2_ASSIGN(const auto settled, settings());
   MC2_ASSIGN(const auto asked, grid());
@@ -197,11 +198,14 @@ constexpr const char* kSweepNotes =
 Command add_sweep(CLI::App& app) {
   auto command = std::make_shared<SweepCommand>();
   auto* sub = app.add_subcommand("sweep", "a table of plans: layers x kinds x ranks x m");
-  sub->add_option("--shapes", command->shapes_file,
-                  std::string("CSV of layers: ") + kLayerColumns +
-                      ", and experts,experts_per_token (default: published LLMs, data/llm/)");
+  sub->add_option(
+      "--shapes", command->shapes_file,
+      std::string("CSV of layers: ") + kLayerColumns + kExpertColumnsHelp + " (default: published LLMs, data/llm/)");
   sub->add_option("--models", command->models, "only the layers of these models")->delimiter(',');
-  sub->add_option("--m", command->all_m, "rows (tokens), as numbers and first:last:step")->capture_default_str();
+  sub->add_option("--m", command->all_m,
+                  "rows of one rank's product, as numbers and first:last:step: tokens or, for experts, the rows that "
+                  "reach a rank (mc2 model counts tokens in every layer)")
+      ->capture_default_str();
   sub->add_option("--ranks", command->ranks, "ranks, as numbers and first:last:step")->capture_default_str();
   sub->add_option("--kinds", command->kinds, "only these operator kinds")->delimiter(',');
   sub->add_option("--dtype", command->dtype, dtype_help("the file's"));

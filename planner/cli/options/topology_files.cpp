@@ -1,6 +1,7 @@
 #include "options/topology_files.hpp"
 
 #include <array>
+#include <utility>
 
 #include "mc2/store/codec.hpp"
 #include "mc2/store/topologies.hpp"
@@ -47,6 +48,14 @@ Result<planner::Topology> read_topology(const std::string& name) {
 Result<void> check_device(const std::string& device, bool has_document) {
   if (device.empty() || !has_document) return {};
   return Error{ErrorCode::InvalidSpec, "--device", "cannot be combined with --model or --topology; give one of them"};
+}
+
+Result<void> check_topology_alone(bool is_named, bool no_transfer) {
+  for (const auto& [is_given, option] : {std::pair(is_named, "--store"), {no_transfer, "--no-transfer"}})
+    if (is_given)
+      return Error{ErrorCode::InvalidSpec, "--topology",
+                   "plans without kept models and without transfer; leave out " + std::string(option)};
+  return {};
 }
 
 Result<std::vector<profiler::CollectivePoint>> read_points(const std::filesystem::path& path,

@@ -22,6 +22,10 @@ inline constexpr const char* kTopologyHelp =
 /// Errors: InvalidSpec naming --device if it is given together with a document (--model or --topology).
 [[nodiscard]] Result<void> check_device(const std::string& device, bool has_document);
 
+/// Errors: InvalidSpec naming --topology if --store or --no-transfer is given beside it, which change nothing there.
+/// @param is_named  whether --store is given
+[[nodiscard]] Result<void> check_topology_alone(bool is_named, bool no_transfer);
+
 /// Reads measured points from CSV with the columns collective, ranks, bytes and us, in any order.
 /// Errors: as read_file and read_csv; Malformed for a cell with an illegal value, also on this topology.
 [[nodiscard]] Result<std::vector<profiler::CollectivePoint>> read_points(const std::filesystem::path& path,

@@ -1,6 +1,7 @@
 #include "pages/model_page.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <vector>
 
@@ -25,11 +26,18 @@ using Lines = std::vector<std::string>;
 
 constexpr std::size_t kMostParts = 3; ///< most runs of m that a line names
 
+/// The runs with the most m, of equals those with the fewest tokens, in ascending order.
+std::vector<LlmRun> widest(std::vector<LlmRun> runs) {
+  std::ranges::stable_sort(runs, std::greater(), [](const LlmRun& run) { return run.last_tokens - run.first_tokens; });
+  runs.resize(std::min(runs.size(), kMostParts));
+  std::ranges::sort(runs, {}, &LlmRun::first_tokens);
+  return runs;
+}
+
 std::string runs_text(const std::vector<LlmRun>& runs) {
   if (runs.empty()) return "nowhere";
   std::string text;
-  for (std::size_t i = 0; i < std::min(runs.size(), kMostParts); ++i)
-    text += (i > 0 ? ", " : "") + m_text(runs[i].first_tokens, runs[i].last_tokens);
+  for (const LlmRun& run : widest(runs)) text += (text.empty() ? "" : ", ") + m_text(run.first_tokens, run.last_tokens);
   return text + (runs.size() > kMostParts ? ", ..." : "");
 }
 
@@ -59,27 +67,54 @@ void add_cells(const LlmStep* step, std::vector<std::string>& row) {
   row.push_back(saved_text(*step));
 }
 
-/// "all-reduce takes less time at m of 128:1024, sequence parallel at 2048:16384".
-std::string faster_text(const LlmPlan& plan) {
-  struct Run {
-    LlmForm form;
-    std::int64_t first, last;
-  };
-  std::vector<Run> runs;
+/// Whether every layer that has an operator of one of the forms has a plan for all tokens from `first` to `last`. Only
+/// then do the steps at the two ends say anything of those between.
+bool is_planned_between(const LlmPlan& plan, std::int64_t first, std::int64_t last) {
+  return std::ranges::none_of(plan.sites, [&](const LlmSite& site) {
+    return site.ranges && std::ranges::any_of(site.ranges->gaps, [&](const planner::PlanGap& gap) {
+             const LlmRun run = planner::tokens_of(site, {.first_m = gap.first_m, .last_m = gap.last_m, .rule = {}},
+                                                   plan.first_tokens, plan.last_tokens);
+             return run.first_tokens <= last && run.last_tokens >= first;
+           });
+  });
+}
+
+/// Steps next to each other at which one form takes less time.
+struct FasterRun {
+  LlmForm form;
+  std::int64_t first, last;
+};
+
+std::vector<FasterRun> faster_runs(const LlmPlan& plan) {
+  std::vector<FasterRun> runs;
   bool is_going_on = false;
-  for (const LlmStep& step : plan.steps) {
-    if (step.form != LlmForm::AllReduce) continue; // so that each number of tokens comes once
-    const auto faster = planner::faster_form(plan.steps, step.tokens);
-    if (faster && is_going_on && runs.back().form == *faster)
-      runs.back().last = step.tokens;
+  for (const std::int64_t tokens : planner::steps_between(plan.first_tokens, plan.last_tokens)) {
+    const auto faster = planner::faster_form(plan.steps, tokens);
+    const bool goes_on =
+        faster && is_going_on && runs.back().form == *faster && is_planned_between(plan, runs.back().last, tokens);
+    if (goes_on)
+      runs.back().last = tokens;
     else if (faster)
-      runs.push_back({*faster, step.tokens, step.tokens});
+      runs.push_back({*faster, tokens, tokens});
     is_going_on = faster.has_value();
   }
+  return runs;
+}
+
+/// "all-reduce takes less time at m of 128:1024, sequence parallel at 100, 2048:16384".
+std::string faster_text(const LlmPlan& plan) {
+  const std::vector<FasterRun> runs = faster_runs(plan);
+  std::vector<LlmForm> forms; // in the order in which they come
+  for (const FasterRun& run : runs)
+    if (std::ranges::find(forms, run.form) == forms.end()) forms.push_back(run.form);
   std::string text;
-  for (const Run& run : runs)
-    text += (text.empty() ? "" : ", ") + form_title(run.form) + (text.empty() ? " takes less time at m of " : " at ") +
-            m_text(run.first, run.last);
+  for (const LlmForm form : forms) {
+    text += (text.empty() ? "" : ", ") + form_title(form) + (text.empty() ? " takes less time at m of " : " at ");
+    std::string all_m;
+    for (const FasterRun& run : runs)
+      if (run.form == form) all_m += (all_m.empty() ? "" : ", ") + m_text(run.first, run.last);
+    text += all_m;
+  }
   return text;
 }
 

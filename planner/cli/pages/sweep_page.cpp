@@ -16,9 +16,10 @@ constexpr std::size_t kCellColumns = 8;
 constexpr std::size_t kReasonLines = 3; ///< of each reason
 
 /// The most lines of tables, so that tables and the notes below them fit on a screen of 40 lines.
-std::size_t most_lines(std::size_t reason_count) {
+/// @param has_experts  there is a note about them, too
+std::size_t most_lines(std::size_t reason_count, bool has_experts) {
   constexpr std::size_t kWithoutReasons = 38, kLeast = 8;
-  const std::size_t noted = kReasonLines * std::max<std::size_t>(reason_count, 2);
+  const std::size_t noted = kReasonLines * std::max<std::size_t>(reason_count + (has_experts ? 1 : 0), 2);
   return kWithoutReasons - std::min(noted, kWithoutReasons - kLeast);
 }
 
@@ -63,7 +64,7 @@ class Page {
         planned_(planned),
         divided_(grid.divided_layers()),
         width_(width),
-        most_lines_(most_lines(planned.refusals.size())) {
+        most_lines_(most_lines(planned.refusals.size(), has_experts())) {
     std::size_t longest = 0;
     for (const DividedLayer& each : divided_) longest = std::max(longest, each.layer->layer.size());
     name_columns_ = std::min<std::size_t>(longest, 24);
@@ -108,6 +109,10 @@ class Page {
     text_ += "\n";
   }
 
+  [[nodiscard]] bool has_experts() const {
+    return std::ranges::any_of(
+        divided_, [](const DividedLayer& each) { return !planner::divides_an_axis(each.layer->parallelism); });
+  }
   [[nodiscard]] bool has(GridCell::Status status) const {
     return std::ranges::find(planned_.cells, status, &GridCell::status) != planned_.cells.end();
   }
@@ -121,6 +126,7 @@ class Page {
     note("  ", std::string("percent: time saved by cutting, as a share of serial; ") +
                    (has(OneBlock) ? "*: saved by one uncut block, which overlaps by itself; " : "") +
                    "whole: serial is best" + (has(Refused) ? "; -: no plan" : ""));
+    if (has_experts()) note("  ", "m of experts: rows that reach a rank, where mc2 model counts tokens");
     for (const auto& [code, alike] : planned_.refusals)
       note("  no plan for " + std::to_string(alike.count) + ": ", (alike.count > 1 ? "e.g. " : "") + alike.example);
     const std::size_t left_out_m = grid_.all_m.size() - shown_m_;

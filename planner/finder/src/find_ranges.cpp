@@ -21,6 +21,9 @@ using planner::PlanRanges;
 constexpr double kAlike = 1.06;
 constexpr std::int64_t kTileRows = 128;
 
+constexpr const char* kNeedsOwnModel =
+    "blocks of so few rows are cut from n, which takes a model of the same m; profile each such m";
+
 PlanQuestion at_m(PlanQuestion question, std::int64_t m) {
   question.op.m = m;
   return question;
@@ -43,6 +46,17 @@ void add_gap(PlanRanges& all, std::int64_t first_m, std::int64_t last_m, const s
     all.gaps.push_back({first_m, last_m, reason});
 }
 
+/// Why some m have no model.
+struct CountedFailure {
+  Error error;
+  std::int64_t m_count = 0; ///< how many m have none for this reason
+};
+
+/// Whether two errors give the same reason. Their messages may name different m.
+bool has_same_reason(const Error& one, const Error& other) {
+  return one.code == other.code && one.field == other.field;
+}
+
 /// Goes through the range of m in segments; one model answers for all m of a segment.
 class Segments {
  public:
@@ -63,7 +77,7 @@ class Segments {
         return found.error();
       MC2_TRY(found ? plan(found.value()) : leave_out(question.op, found.error()));
     }
-    if (result_.ranges.empty()) return *failure_;
+    if (result_.ranges.empty()) return most_frequent_failure();
     return std::move(result_);
   }
 
@@ -147,21 +161,37 @@ class Segments {
     return tiles_end >= first_m ? tiles_end : last_m;
   }
 
-  /// No model answers for this m, but one may for more rows. Leaves out the m up to the first that has an answer.
+  /// No model answers for this m, but one may for more rows. Leaves out the m up to the first that has an answer, or
+  /// has none for another reason.
   Result<void> leave_out(const OpSpec& op, const Error& error) {
-    if (!failure_) failure_ = error;
     if (planner::cut_axis(op) == CutAxis::Columns) {
-      add_gap(result_, next_m_, next_m_,
-              "blocks of so few rows are cut from n, which takes a model of the same m; profile each such m");
+      // An error such as that of a topology, which no profile changes, is the better reason.
+      const std::string reason = count_failure(error, 1);
+      add_gap(result_, next_m_, next_m_, error.code == ErrorCode::NotFound ? kNeedsOwnModel : reason);
       ++next_m_;
       return {};
     }
-    const auto fails = [&](std::int64_t steps) { return !find_(at_m(question_, steps * step_)); };
+    const auto fails = [&](std::int64_t steps) {
+      const auto there = find_(at_m(question_, steps * step_));
+      return !there && has_same_reason(there.error(), error);
+    };
     const std::int64_t last_m = last_where(next_m_ / step_, result_.op.m / step_, fails) * step_;
-    add_gap(result_, next_m_, last_m, error.text());
+    add_gap(result_, next_m_, last_m, count_failure(error, (last_m - next_m_) / step_ + 1));
     next_m_ = last_m + 1;
     skip_to_legal();
     return {};
+  }
+  /// Returns the text of the first failure for this reason, so that its gaps are one.
+  std::string count_failure(const Error& error, std::int64_t m_count) {
+    auto known = std::ranges::find_if(
+        failures_, [&](const CountedFailure& failure) { return has_same_reason(failure.error, error); });
+    if (known == failures_.end()) known = failures_.insert(known, {error, 0});
+    known->m_count += m_count;
+    return known->error.text();
+  }
+  /// The reason that holds for the most m; of equals, that of the fewest rows.
+  [[nodiscard]] Error most_frequent_failure() const {
+    return std::ranges::max_element(failures_, {}, &CountedFailure::m_count)->error;
   }
 
   const FindModel& find_;
@@ -169,7 +199,7 @@ class Segments {
   PlanRanges result_;
   std::int64_t next_m_;
   std::int64_t step_;
-  std::optional<Error> failure_;
+  std::vector<CountedFailure> failures_;
 };
 
 } // namespace

@@ -29,6 +29,9 @@ struct Architecture {
   bool has_gate = true;
   bool is_latent = false;
   std::int64_t head_columns = 0, heads = 0, key_value_heads = 0;
+  std::int64_t shared_inner = 0;       ///< of the shared expert, by the key shared_expert_intermediate_size
+  std::int64_t shared_experts = 0;     ///< by the key n_shared_experts; 0: there is no default
+  std::int64_t first_expert_layer = 0; ///< by the key first_k_dense_replace
 };
 
 constexpr std::int64_t kGemmaColumns = 256;
@@ -49,12 +52,17 @@ constexpr std::array kArchitectures{
                  .heads = 8,
                  .key_value_heads = 4},
     Architecture{.name = "MixtralForCausalLM", .experts = ExpertKeys::Mixtral, .key_value_heads = 8},
-    Architecture{.name = "PhiMoEForCausalLM", .experts = ExpertKeys::Mixtral},
-    Architecture{.name = "PhimoeForCausalLM", .experts = ExpertKeys::Mixtral},
-    Architecture{.name = "Qwen2MoeForCausalLM", .experts = ExpertKeys::Qwen},
-    Architecture{.name = "Qwen3MoeForCausalLM", .experts = ExpertKeys::Qwen},
+    Architecture{.name = "PhiMoEForCausalLM", .experts = ExpertKeys::Mixtral, .key_value_heads = 8},
+    Architecture{.name = "PhimoeForCausalLM", .experts = ExpertKeys::Mixtral, .key_value_heads = 8},
+    Architecture{
+        .name = "Qwen2MoeForCausalLM", .experts = ExpertKeys::Qwen, .key_value_heads = 16, .shared_inner = 5632},
+    Architecture{.name = "Qwen3MoeForCausalLM", .experts = ExpertKeys::Qwen, .key_value_heads = 4},
     Architecture{.name = "DeepseekV2ForCausalLM", .experts = ExpertKeys::DeepSeek, .is_latent = true},
-    Architecture{.name = "DeepseekV3ForCausalLM", .experts = ExpertKeys::DeepSeek, .is_latent = true},
+    Architecture{.name = "DeepseekV3ForCausalLM",
+                 .experts = ExpertKeys::DeepSeek,
+                 .is_latent = true,
+                 .shared_experts = 1,
+                 .first_expert_layer = 3},
     Architecture{.name = "Llama4ForCausalLM",
                  .experts = ExpertKeys::Llama4,
                  .head_columns = 128,
@@ -151,11 +159,16 @@ const Architecture* read_architecture(const Keys& keys) {
   return nullptr;
 }
 
-std::string read_quantization(const Keys& whole) {
-  const Json* value = whole.find("quantization_config");
-  if (value == nullptr) return {};
-  const std::string method = Keys(whole.node().member("quantization_config", *value)).text("quant_method");
-  return method.empty() ? "no method" : in_quotes(method.substr(0, kMaxLlmNameBytes));
+/// The method by which the weights are quantized; empty if they are not. Some programs write it beside the sizes under
+/// text_config, others above.
+std::string read_quantization(const Keys& sizes, const Keys& whole) {
+  for (const Keys* keys : {&sizes, &whole}) {
+    const Json* value = keys->find("quantization_config");
+    if (value == nullptr) continue;
+    const std::string method = Keys(keys->node().member("quantization_config", *value)).text("quant_method");
+    return method.empty() ? "no method" : in_quotes(method.substr(0, kMaxLlmNameBytes));
+  }
+  return {};
 }
 
 planner::DType read_dtype(const Keys& sizes, const Keys& whole) {
@@ -210,24 +223,33 @@ ExpertLayers read_mixtral(const Keys& keys, std::int64_t layer_count) {
           0};
 }
 
-ExpertLayers read_qwen(const Keys& keys, std::int64_t layer_count) {
+ExpertLayers read_qwen(const Keys& keys, const Architecture& architecture, std::int64_t layer_count) {
   const std::int64_t step = keys.size_or("decoder_sparse_step", 1);
   const std::set<std::int64_t> dense = keys.layers("mlp_only_layers");
   const auto has_experts = [&](std::int64_t layer) { return (layer + 1) % step == 0 && !dense.contains(layer); };
   return {count_layers(layer_count, has_experts),
           {keys.size_of({"num_experts", "num_local_experts"}), keys.size("num_experts_per_tok")},
           keys.size("moe_intermediate_size"),
-          keys.size_or("shared_expert_intermediate_size", 0, 0)};
+          keys.size_or("shared_expert_intermediate_size", architecture.shared_inner, 0)};
 }
 
-ExpertLayers read_deep_seek(const Keys& keys, std::int64_t layer_count) {
-  const std::int64_t first = keys.size_or("first_k_dense_replace", 0, 0), step = keys.size_or("moe_layer_freq", 1);
+/// The number of shared experts, 0 for null. Where there is no default, a missing key is an error, since the versions
+/// of transformers differ there.
+std::int64_t shared_experts(const Keys& keys, const Architecture& architecture) {
+  constexpr std::string_view key = "n_shared_experts";
+  const bool has_default = architecture.shared_experts > 0 && !keys.is_null(key);
+  return has_default ? keys.size_or(key, architecture.shared_experts, 0) : keys.size_or_null(key);
+}
+
+ExpertLayers read_deep_seek(const Keys& keys, const Architecture& architecture, std::int64_t layer_count) {
+  const std::int64_t first = keys.size_or("first_k_dense_replace", architecture.first_expert_layer, 0),
+                     step = keys.size_or("moe_layer_freq", 1);
   const auto has_experts = [&](std::int64_t layer) { return layer >= first && layer % step == 0; };
   const std::int64_t inner = keys.size("moe_intermediate_size");
   return {count_layers(layer_count, has_experts),
           {keys.size("n_routed_experts"), keys.size("num_experts_per_tok")},
           inner,
-          inner * keys.size_or("n_shared_experts", 0, 0)};
+          inner * shared_experts(keys, architecture)};
 }
 
 ExpertLayers read_llama_4(const Keys& keys, std::int64_t layer_count) {
@@ -242,12 +264,12 @@ ExpertLayers read_llama_4(const Keys& keys, std::int64_t layer_count) {
           inner};
 }
 
-std::optional<ExpertLayers> read_experts(const Keys& keys, ExpertKeys style, std::int64_t layer_count) {
-  switch (style) {
+std::optional<ExpertLayers> read_experts(const Keys& keys, const Architecture& architecture, std::int64_t layer_count) {
+  switch (architecture.experts) {
     case ExpertKeys::Mixtral: return read_mixtral(keys, layer_count);
-    case ExpertKeys::Qwen: return read_qwen(keys, layer_count);
-    case ExpertKeys::DeepSeek:
-      if (keys.has("n_routed_experts")) return read_deep_seek(keys, layer_count);
+    case ExpertKeys::Qwen: return read_qwen(keys, architecture, layer_count);
+    case ExpertKeys::DeepSeek: // null stands for layers without experts; a missing key is an error
+      if (!keys.is_null("n_routed_experts")) return read_deep_seek(keys, architecture, layer_count);
       break;
     case ExpertKeys::Llama4: return read_llama_4(keys, layer_count);
     case ExpertKeys::None: break;
@@ -260,7 +282,7 @@ void read_sizes(const Keys& keys, const Architecture& architecture, LlmConfig& c
   config.hidden = keys.size("hidden_size");
   config.has_gate = architecture.has_gate;
   read_attention(keys, architecture, config);
-  config.experts = read_experts(keys, architecture.experts, config.layer_count);
+  config.experts = read_experts(keys, architecture, config.layer_count);
   config.dense_layer_count = config.layer_count - (config.experts ? config.experts->layer_count : 0);
   if (config.experts && config.experts->layer_count == 0) config.experts.reset();
   if (config.dense_layer_count <= 0) return;
@@ -278,7 +300,7 @@ LlmConfig read_llm_config(const Node& node, std::string name) {
   const Json* nested = architecture->is_nested ? whole.find("text_config") : nullptr;
   const Keys sizes(nested != nullptr ? node.member("text_config", *nested) : node);
   config.dtype = read_dtype(sizes, whole);
-  config.quantization = read_quantization(whole);
+  config.quantization = read_quantization(sizes, whole);
   read_sizes(sizes, *architecture, config);
   if (node.is_ok()) node.check(config.validate());
   return config;

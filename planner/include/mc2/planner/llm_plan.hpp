@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/llm.hpp"
 #include "mc2/planner/plan.hpp"
 #include "mc2/planner/plan_ranges.hpp"
@@ -37,7 +38,7 @@ struct LlmPoint {
   Cut cut;
   Variant variant;
   double serial_us = 0;
-  double compute_us = 0; ///< the matmul alone
+  double compute_us = 0; ///< the matmul alone; of a layer divided by columns, plain_matmul_us() of the step's tokens
   Estimate fused;
   std::optional<BenefitInterval> benefit_interval = std::nullopt;
   bool operator==(const LlmPoint&) const = default;
@@ -101,6 +102,16 @@ struct LlmPlan {
 /// Relative difference up to which two forms count as equally fast: about the accuracy with which the predictions of
 /// two operators on one machine compare.
 inline constexpr double kFormTolerance = 0.02;
+
+/// Time of one matmul of `rows` rows by the operator's n and k on a rank that has all of these rows: what a layer
+/// divided by columns is in the form AllReduce. Without a gather there is no own shard to multiply first, and the rows
+/// are not padded to a multiple of the ranks. On a GPU whose rates are known, it is `uncut_us` times the ratio of the
+/// two matmuls' waves. Elsewhere it is the compute curve's time of as many rows, by the variant that multiplies
+/// fastest, since others keep a part of the device back for communication; but at most uncut_us.
+/// @param op        of a kind with a local part
+/// @param model     answers for `op`, and has the speed that the machine has now
+/// @param uncut_us  Plan::compute_us of op, which has at least `rows` rows
+[[nodiscard]] double plain_matmul_us(const OpSpec& op, const CostModel& model, std::int64_t rows, double uncut_us);
 
 /// The tokens of a step for which the rows of a planned site lie in `range`, clamped to first_tokens..last_tokens.
 [[nodiscard]] LlmRun tokens_of(const LlmSite& site, const PlanRange& range, std::int64_t first_tokens,

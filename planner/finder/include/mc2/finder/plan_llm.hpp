@@ -23,8 +23,10 @@ struct LlmQuestion {
   PlanQuestion plan = {};                         ///< machine, options and the like; its operator is ignored
 };
 
-/// The sites to plan, one for each layer and each operator kind that the layer can be, in the order of a pass. A site
-/// that the ranks cannot share has the reason. Errors: Infeasible if the ranks can share none.
+/// The sites to plan, one for each layer and each operator kind that the layer can be, in the order of a pass. A layer
+/// of dispatch or combine that names no experts has one on each rank, to one of which a token goes. A site that the
+/// ranks cannot share has the reason, with the numbers of ranks that can share all layers. Errors: Infeasible if the
+/// ranks can share none.
 [[nodiscard]] Result<std::vector<planner::LlmSite>> sites_of(const LlmQuestion& question);
 
 /// Plans one site of sites_of() for every m, and for the steps of planner::steps_between(). If there is no plan, the
