@@ -95,6 +95,10 @@ Result<void> check_norms(const planner::OpSpec& op, std::span<const int> ranks, 
 
 Result<void> check_matrix(const NamedBytes& matrix, std::int64_t element_bytes) {
   const std::int64_t needed = matrix.shape.element_count() * element_bytes;
+  if (needed == 0 && !matrix.bytes.empty())
+    return Error{ErrorCode::InvalidSpec, "buffers",
+                 matrix.name + " has " + std::to_string(matrix.bytes.size()) +
+                     " bytes, but the operator has no such operand; leave it out"};
   if (static_cast<std::int64_t>(matrix.bytes.size()) != needed) {
     return Error{ErrorCode::InvalidSpec, "buffers",
                  matrix.name + " has " + std::to_string(matrix.bytes.size()) + " bytes; [" +

@@ -17,11 +17,9 @@ Error count_error(int rank, const char* direction, const std::string& detail) {
   return {ErrorCode::InvalidSpec, "counts", "rank " + std::to_string(rank) + " " + direction + " " + detail};
 }
 
-/// " with rank 2" or, where ranks have several experts, " with rank 2 of expert 1".
-std::string pair_text(const planner::OpSpec& op, std::size_t place) {
-  const auto experts = static_cast<std::size_t>(op.experts_per_rank);
-  return " with rank " + std::to_string(place / experts) +
-         (experts > 1 ? " of expert " + std::to_string(place % experts) : "");
+/// "sends 5 rows to rank 2", "receives 5 rows from rank 2".
+std::string direction_text(std::string_view direction, std::int64_t rows, std::size_t rank) {
+  return std::to_string(rows) + " rows " + (direction == "sends" ? "to" : "from") + " rank " + std::to_string(rank);
 }
 
 Result<void> check_kind(const planner::OpSpec& op, int rank) {
@@ -40,16 +38,17 @@ Result<void> check_direction(const planner::OpSpec& op, int rank, const char* di
                        std::to_string(counts.size()) + " counts; one for each of the " +
                            std::to_string(count_count(op)) + (op.experts_per_rank > 1 ? " experts" : " ranks") +
                            " is needed, in both directions");
+  const auto experts = static_cast<std::size_t>(op.experts_per_rank);
   for (std::size_t place = 0; place < counts.size(); ++place) {
     if (counts[place] >= 0 && counts[place] <= most) continue;
-    return count_error(rank, direction, std::to_string(counts[place]) + " rows" + pair_text(op, place) + legal);
+    return count_error(rank, direction,
+                       direction_text(direction, counts[place], place / experts) +
+                           (experts > 1 ? " of expert " + std::to_string(place % experts) : "") + legal);
   }
-  const auto experts = static_cast<std::size_t>(op.experts_per_rank);
   for (std::size_t first = 0; first < counts.size(); first += experts) {
     const std::int64_t rows = sum(counts.subspan(first, experts));
     if (rows <= most) continue;
-    return count_error(rank, direction,
-                       std::to_string(rows) + " rows with rank " + std::to_string(first / experts) + " in all" + legal);
+    return count_error(rank, direction, direction_text(direction, rows, first / experts) + " in all" + legal);
   }
   return {};
 }

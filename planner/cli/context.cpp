@@ -22,7 +22,6 @@
 
 namespace mc2::cli {
 namespace {
-constexpr std::uintmax_t kMaxFileBytes = 64ULL << 20;
 
 /// Errors: InvalidSpec when the size was not given.
 Result<void> set_size(const char* field, const std::optional<std::int64_t>& given, std::int64_t& size) {
@@ -398,8 +397,7 @@ Result<store::Layers> StoreOptions::open(StoreUse use) const {
       return Error{
           ErrorCode::NotFound, writable.string(),
           "there is no such store; name one that is there, or make it with mc2 tune, profile, import or db import"};
-    writable = below.back();
-    below.pop_back();
+    writable.clear();
   }
   store::LayerPaths layers{
       .read_only = std::move(below), .writable = writable, .may_be_read_only = use != StoreUse::Write};
@@ -420,7 +418,7 @@ std::uint64_t fresh_seed() {
 namespace {
 
 /// Reads a file to its end. A pipe may take long to deliver; Ctrl-C ends the wait.
-Result<std::string> read_all(int file, const std::filesystem::path& path) {
+Result<std::string> read_all(int file, const std::filesystem::path& path, std::size_t most_mib) {
   constexpr int kLookMs = 100;
   std::string content;
   char chunk[65536];
@@ -436,14 +434,15 @@ Result<std::string> read_all(int file, const std::filesystem::path& path) {
       return Error{ErrorCode::InvalidSpec, path.string(), std::string("cannot be read: ") + std::strerror(errno)};
     if (count == 0) return content;
     content.append(chunk, static_cast<std::size_t>(count));
-    if (content.size() > kMaxFileBytes)
-      return Error{ErrorCode::Malformed, path.string(), "is larger than 64 MiB, the limit for documents"};
+    if (content.size() > most_mib << 20U)
+      return Error{ErrorCode::Malformed, path.string(),
+                   "is larger than " + std::to_string(most_mib) + " MiB, the limit for such a file"};
   }
 }
 
 } // namespace
 
-Result<std::string> read_file(const std::filesystem::path& path) {
+Result<std::string> read_file(const std::filesystem::path& path, std::size_t most_mib) {
   std::error_code failure;
   const auto status = std::filesystem::status(path, failure);
   if (!std::filesystem::exists(status)) {
@@ -456,7 +455,7 @@ Result<std::string> read_file(const std::filesystem::path& path) {
   const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (file < 0)
     return Error{ErrorCode::InvalidSpec, path.string(), std::string("cannot be opened: ") + std::strerror(errno)};
-  auto content = read_all(file, path);
+  auto content = read_all(file, path, most_mib);
   close(file);
   return content;
 }

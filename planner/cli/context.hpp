@@ -170,9 +170,9 @@ struct StoreOptions {
 /// A seed from the system's random source, for data that differ in every run.
 [[nodiscard]] std::uint64_t fresh_seed();
 
-/// The content of a file. Errors: InvalidSpec naming a file that cannot be read; Malformed above 64 MiB; Cancelled on
-/// an interrupt.
-[[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path);
+/// The content of a file. Errors: InvalidSpec naming a file that cannot be read; Malformed above most_mib MiB;
+/// Cancelled on an interrupt.
+[[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path, std::size_t most_mib = 64);
 /// Whether something is, or may be, at the path: also if a folder on the way cannot be entered, as reading then says.
 /// Not if the name is too long to be one.
 [[nodiscard]] bool file_exists(const std::filesystem::path& path);

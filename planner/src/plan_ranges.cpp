@@ -381,7 +381,12 @@ Result<Plan> plan_at(const PlanRanges& ranges, std::int64_t m) {
                                                      std::to_string(ranges.op.m))};
   }
   const CutRule& rule = range->rule;
-  return unpredicted_plan(op, ranges.fingerprint, rule.variant, rule.split(cut_axis_length(op)).cut(), rule.schedule);
+  MC2_ASSIGN(auto plan, unpredicted_plan(op, ranges.fingerprint, rule.variant, rule.split(cut_axis_length(op)).cut(),
+                                         rule.schedule));
+  plan.reason = "by the rule for m=" + std::to_string(range->first_m) + " to " + std::to_string(range->last_m) + ", " +
+                rule.text() + ": predicted gain " + percent_text(range->least_benefit) + " to " +
+                percent_text(range->most_benefit);
+  return plan;
 }
 
 } // namespace mc2::planner

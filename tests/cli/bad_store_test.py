@@ -207,7 +207,21 @@ class BadStoreTest(ProgramTest):
         for command in ("check", "stats", "list", "export"):
             self.refuse(NO_ANSWER, ["db", command, "--store", self.directory / "no.db"], "no.db")
         self.refuse(NO_ANSWER, ["db", "merge", self.directory / "no.db", "--store", self.store], "no.db")
+        self.refuse(NO_ANSWER, ["db", "prune", "--models", "1d", "--store", self.directory / "no.db"], "no.db")
         self.assertFalse((self.directory / "no.db").exists())
+
+    def test_exports_and_stores_are_told_apart(self):
+        exported = self.directory / "export.json"
+        self.succeed("db", "export", exported, "--store", self.store)
+        self.refuse(USAGE, ["db", "merge", exported, "--store", self.store], "add the content of an export with")
+        self.refuse(USAGE, ["db", "import", self.store, "--store", self.store], "add its content with mc2 db merge")
+
+    def test_a_large_export_is_read_back(self):
+        exported, other = self.directory / "export.json", self.directory / "other.db"
+        self.succeed("db", "export", exported, "--store", self.store)
+        with exported.open("a") as file:
+            file.write(" " * (65 << 20))
+        self.succeed("db", "import", exported, "--store", other)
 
     def test_import_of_half_an_export_changes_nothing(self):
         exported = self.directory / "export.json"

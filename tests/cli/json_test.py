@@ -69,6 +69,7 @@ class JsonTest(ProgramTest):
             [(each["role"], each["name"], each["is_valid"]) for each in listed["tokens"]], [("read", "a b", True)]
         )
         self.assertNotIn(secret, json.dumps(listed))
+        self.refuse(USAGE, ["token", "create", "--role", "read", "--expires", "", "--store", self.store], "is empty")
 
     def test_a_damaged_store_is_a_document_too(self):
         self.make_empty_store()

@@ -192,7 +192,7 @@ TEST_F(CRefinement, KeepsCutsOnceUnderTheMachinesName) {
   // my-npu has no model: nothing is published about it, and no matmul or collective was imported. ascend-910b has
   // published costs, which the cut recalibrates.
   mc2_model *published = nullptr, *recalibrated = nullptr;
-  EXPECT_EQ(mc2_store_get_device_model(store, "my-npu", &spec, &recalibrated), MC2_ERROR_UNKNOWN_NAME);
+  EXPECT_EQ(mc2_store_get_device_model(store, "my-npu", &spec, &recalibrated), MC2_ERROR_NOT_FOUND);
   mc2_op_spec other = spec;
   other.m = 4096;
   other.n = 8192;

@@ -33,7 +33,7 @@ mc2_status sizes_of(const mc2_op_spec& spec) {
 
 TEST(CRefusals, OfOperators) {
   auto spec = op(0);
-  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_INVALID_SPEC, "m", "");
+  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_INVALID_SPEC, "op.m", "");
   spec = op();
   spec.kind = 1000;
   EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_UNKNOWN_NAME, "op.kind", "is 1000; legal: 1 to ");
@@ -42,10 +42,10 @@ TEST(CRefusals, OfOperators) {
   EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_UNKNOWN_NAME, "op.dtype", "1 to 5");
   spec = op();
   spec.world_size = 1;
-  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_INVALID_SPEC, "ranks", "");
+  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_INVALID_SPEC, "op.world_size", "");
   spec = op();
   spec.m = INT64_MAX;
-  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_INVALID_SPEC, "m", "");
+  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_INVALID_SPEC, "op.m", "");
   spec = op();
   spec.kind = MC2_EMBEDDING_ALL_TO_ALL;
   spec.table_count = 2;
@@ -70,7 +70,7 @@ TEST(CRefusals, OfStructsThatCannotBe) {
   EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_NEWER_VERSION, "op.version", mc2_version());
   spec = op();
   spec.norm = MC2_NORM_RMS + 1;
-  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_UNKNOWN_NAME, "op.norm", "legal: 1 to 1");
+  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_UNKNOWN_NAME, "op.norm", "legal: MC2_NORM_NONE, MC2_NORM_RMS");
   EXPECT_REFUSED(mc2_operands(nullptr, nullptr), MC2_ERROR_INVALID_SPEC, "op", "NULL");
   spec = op();
   EXPECT_REFUSED(mc2_operands(&spec, nullptr), MC2_ERROR_INVALID_SPEC, "sizes", "NULL");
@@ -85,7 +85,7 @@ TEST(CRefusals, OfAnErrorStructAreToldWithoutLosingTheError) {
   EXPECT_EQ(mc2_last_error(nullptr), MC2_ERROR_INVALID_SPEC);
   mc2_error error{};
   EXPECT_EQ(mc2_last_error(&error), MC2_ERROR_STRUCT);
-  EXPECT_STREQ(last_error().field, "m");
+  EXPECT_STREQ(last_error().field, "op.m");
 }
 
 TEST(CRefusals, AreToldToTheThreadThatAsked) {

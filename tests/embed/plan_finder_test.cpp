@@ -179,6 +179,19 @@ TEST_F(PlanFinders, WithoutAnyPlaceTheErrorHasEveryReason) {
   EXPECT_THAT(missing.error().message, AllOf(HasSubstr("kept plans"), HasSubstr("own planner")));
 }
 
+TEST_F(PlanFinders, AStoreThatCannotBeMadeIsAWarning) {
+  std::vector<std::string> warnings;
+  FinderOptions options;
+  options.store = "/sys/mc2/store.db";
+  options.log = [&](LogLevel level, const std::string& line) {
+    if (level == LogLevel::Warning) warnings.push_back(line);
+  };
+  const auto finder = PlanFinder::open(options);
+  ASSERT_TRUE(finder.ok());
+  EXPECT_EQ(finder.value().find(client::examples::question()).error().code, ErrorCode::NotFound);
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("/sys/mc2/store.db: is missing and cannot be made")));
+}
+
 TEST_F(PlanFinders, RefusesIllegalQuestionsAndOptions) {
   const auto finder = PlanFinder::open({});
   ASSERT_TRUE(finder.ok());

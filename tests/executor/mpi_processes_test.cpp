@@ -336,7 +336,7 @@ TEST_F(MpiProcesses, CountsOnWhichRanksDoNotAgreeAreRefusedOnAllNamingRankAndVal
   // These counts the rank itself can refuse.
   counts[1] = 41;
   own.receive_counts = counts;
-  refuse(own, name + ": counts: " + name + " receives 41 rows with rank 1; legal: 0 to m / ranks = 40");
+  refuse(own, name + ": counts: " + name + " receives 41 rows from rank 1; legal: 0 to m / ranks = 40");
   std::ranges::fill(counts, 0);
   counts[0] = 1;
   own.receive_counts = counts;

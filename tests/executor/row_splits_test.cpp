@@ -232,9 +232,9 @@ TEST_F(SplitRefusal, CountsThatARankCannotHave) {
   const Counts negative{-1, 3, 4}, huge{1, 2, 5}, few{1, 2};
   buffers_[1].send_counts = negative;
   EXPECT_EQ(received_counts(op_, buffers_).error().field, "counts");
-  expect_refused("rank 1 sends -1 rows with rank 0; legal: 0 to m / ranks = 4");
+  expect_refused("rank 1 sends -1 rows to rank 0; legal: 0 to m / ranks = 4");
   buffers_[2].receive_counts = huge;
-  expect_refused("rank 2 receives 5 rows with rank 2");
+  expect_refused("rank 2 receives 5 rows from rank 2");
   buffers_[0].receive_counts = few;
   expect_refused("rank 0 receives 2 counts; one for each of the 3 ranks");
   buffers_[1].receive_counts = {};
@@ -411,9 +411,8 @@ TEST(Experts, CountsThatCannotBeNameTheExpert) {
     const auto refused = prepare(op, {{4}}, buffers, *communicator);
     return refused ? "" : refused.error().text();
   };
-  EXPECT_THAT(refusal({1, 1, 1, -2}),
-              ::testing::HasSubstr("rank 1 sends -2 rows with rank 1 of expert 1; legal: 0 to"));
-  EXPECT_THAT(refusal({3, 3, 1, 1}), ::testing::HasSubstr("rank 1 sends 6 rows with rank 0 in all; legal: 0 to m / r"));
+  EXPECT_THAT(refusal({1, 1, 1, -2}), ::testing::HasSubstr("rank 1 sends -2 rows to rank 1 of expert 1; legal: 0 to"));
+  EXPECT_THAT(refusal({3, 3, 1, 1}), ::testing::HasSubstr("rank 1 sends 6 rows to rank 0 in all; legal: 0 to m / r"));
   EXPECT_THAT(refusal({1, 1}), ::testing::HasSubstr("2 counts; one for each of the 4 experts is needed"));
   EXPECT_THAT(refusal({0, 2, 1, 1}), ::testing::HasSubstr("rank 1 sends rank 0 0 rows of expert 0, which expects 1"));
 }

@@ -106,6 +106,7 @@ TEST(PlanRanges, AreFewAndTellWhatTheyGain) {
   for (const PlanRange& range : ranges.ranges)
     for (const std::int64_t m : {range.first_m, range.last_m}) {
       const Plan plan = plan_at(ranges, m).value();
+      EXPECT_THAT(plan.reason, ::testing::StartsWith("by the rule for m=" + std::to_string(range.first_m) + " to "));
       const double benefit = 1 - predicted_us(model, plan) / make_plan(plan.op, model, {}).value().serial_us;
       EXPECT_GE(benefit, range.least_benefit - 1e-9) << m;
       EXPECT_LE(benefit, range.most_benefit + 1e-9) << m;

@@ -275,11 +275,13 @@ TEST(Tune, TellsWhatItDoes) {
     EXPECT_LE(p.fraction, 1);
     if (labels.empty() || labels.back() != p.label) labels.push_back(p.label);
   };
-  hooks.on_line = [&](const std::string& line) { lines.push_back(line); };
+  hooks.on_line = hooks.on_race = [&](const std::string& line) { lines.push_back(line); };
   auto asked = settings();
   ASSERT_TRUE(tune(bench, asked, notebook, hooks));
   EXPECT_THAT(labels, ElementsAre(HasSubstr("profile matmul_all_reduce"), "race 1"));
   EXPECT_THAT(lines.front(), HasSubstr("of the plan so far"));
+  EXPECT_THAT(lines, Contains(::testing::StartsWith("race matmul_all_reduce")));
+  EXPECT_THAT(lines.back(), ::testing::StartsWith("plan matmul_all_reduce"));
 }
 
 TEST(Profile, TimesTheBlocksOfThePlanThatItLeadsTo) {

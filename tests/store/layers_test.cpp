@@ -92,6 +92,26 @@ TEST(Layers, DamagedSystemStoreIsSkippedWithANote) {
   EXPECT_NE(layers.notes()[0].find("system.db"), std::string::npos);
 }
 
+TEST(Layers, APlaceThatCannotBeMadeIsLeftOutWithANote) {
+  const TemporaryDirectory directory;
+  keep(directory / "system.db", plan_from("system"));
+  const LayerPaths paths{{directory / "system.db"}, "/sys/mc2/store.db", true};
+  const Layers layers = Layers::open(paths).value();
+  EXPECT_EQ(reason_of(layers.find_plan(key_of(examples::plan()))), "system");
+  ASSERT_EQ(layers.notes().size(), 1U);
+  EXPECT_THAT(layers.notes().front(), ::testing::HasSubstr("/sys/mc2/store.db: is missing and cannot be made"));
+  EXPECT_EQ(Layers::open({{}, paths.writable, true}).error().code, ErrorCode::NotFound);
+  EXPECT_EQ(Layers::open({paths.read_only, paths.writable}).error().code, ErrorCode::ReadOnly);
+}
+
+TEST(Layers, WithoutAWritableLayerTheOthersAnswer) {
+  const TemporaryDirectory directory;
+  keep(directory / "system.db", plan_from("system"));
+  Layers layers = Layers::open({{directory / "system.db"}, {}}).value();
+  EXPECT_EQ(reason_of(layers.find_plan(key_of(examples::plan()))), "system");
+  EXPECT_EQ(layers.writable().put_plan(plan_from("user"), "tuned", kNow).error().code, ErrorCode::ReadOnly);
+}
+
 TEST(Layers, UnusableWritableLayerIsAnError) {
   const TemporaryDirectory directory;
   place::write_file(directory / "user.db", std::string(4096, 'x'));

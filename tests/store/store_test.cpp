@@ -145,6 +145,8 @@ TEST(Store, MissingPlanNamesWhatTheStoreHas) {
                "for this machine it has matmul_all_reduce m=2048 n=512 k=256 f32 x2");
   expect_error(store.find_plan(key_of(examples::plan(2048, "Other CPU"))), ErrorCode::NotFound,
                "only for another machine or version it has matmul_all_reduce m=2048");
+  ASSERT_TRUE(store.put_plan(examples::plan(), "nightly", kNow).ok());
+  expect_error(store.find_plan(key_of(examples::plan())), ErrorCode::NotFound, "it has plans of it as nightly");
 }
 
 TEST(Store, DigestPrefixFindsOnePlanOrSaysWhyNot) {

@@ -92,8 +92,8 @@ typedef struct mc2_error {
   const char* message; /* one line: what is wrong and what would be right */
 } mc2_error;
 
-/* Tells the last failure of the calling thread; code MC2_OK and empty texts if no call has failed. The strings are
- * valid until the thread's next failing call. */
+/* Tells the last failure of the calling thread; code MC2_OK and no field and message if no call has failed. The strings
+ * are valid until the thread's next failing call. */
 MC2_API mc2_status mc2_last_error(mc2_error* error);
 
 /* The status's lower-case name, e.g. "invalid_spec", which never changes; "unknown" for a value that is no status.
@@ -336,7 +336,9 @@ typedef struct mc2_plan_ranges mc2_plan_ranges;
 
 /* Plans every m from first_m to op->m with the models of the context; this takes about 0.2 to 1.4 s for 16384 values of
  * m. At every m the predicted time is at most 1 % above that of the best cut for this m. Nothing is measured. Tuned
- * plans are not used, since each holds for one m only. */
+ * plans are not used, since each holds for one m only. No range covers an m without a model, such as up to 64 rows of
+ * matmul_all_reduce, which are cut by columns: there mc2_find_plan() may find a tuned plan, and mc2_plan_uncut() always
+ * gives one. */
 MC2_API mc2_status mc2_find_plan_ranges(const mc2_context* context, const mc2_op_spec* op, int64_t first_m,
                                         const mc2_machine* machine, mc2_plan_ranges** ranges);
 /* Reads the document that `mc2 plan --m first:last --out FILE` writes. */
@@ -402,7 +404,8 @@ typedef struct mc2_buffers {
   size_t bag_offsets_bytes;
   const void* bag_indices; /* the rows that the bags name */
   size_t bag_indices_bytes;
-  const int64_t* send_counts;    /* unequal splits of a matmul with all-to-all: rows to each rank; NULL: equal splits */
+  /* Unequal splits of a matmul with all-to-all: rows to each rank, at most m / ranks each; NULL: equal splits. */
+  const int64_t* send_counts;
   const int64_t* receive_counts; /* rows from each rank */
   size_t count_count;            /* length of each of these two arrays: ranks times experts_per_rank, or 0 */
   /* kinds that gather A: every run writes A of all ranks here; NULL on a rank that does not want it */
@@ -515,7 +518,8 @@ MC2_API mc2_status mc2_free_collectives(mc2_collectives* collectives);
 /* A store: a file that keeps samples, models and plans, as `mc2 tune` does. */
 typedef struct mc2_store mc2_store;
 
-/* @param read_only 0: the file is made when missing; 1: calls that write return MC2_ERROR_READ_ONLY */
+/* @param read_only 0: the file is made when missing, with its directory; 1: calls that write return MC2_ERROR_READ_ONLY
+ */
 MC2_API mc2_status mc2_store_open(const char* path, int32_t read_only, mc2_store** store);
 /* Keeps a plan. It replaces an earlier plan with the same operator, machine and purpose. @param purpose NULL: "tuned",
  * the purpose that mc2_find_plan() looks for */

@@ -119,11 +119,18 @@ struct PlanFinder::Impl {
 };
 
 Result<void> PlanFinder::Impl::open_store() {
-  if (options.store.empty()) return {};
-  MC2_ASSIGN(auto opened, store::Layers::open({options.read_only_stores, options.store}));
-  layers.emplace(std::move(opened));
+  auto opened = store::Layers::open({options.read_only_stores, options.store, true});
+  if (!opened && opened.error().code != ErrorCode::NotFound) return opened.error();
+  const auto skipped = [&](const std::string& note) {
+    tell(LogLevel::Warning, "event=store_skipped reason=" + in_quotes(note));
+  };
+  if (!opened) {
+    if (!options.store.empty()) skipped(options.store.string() + ": is missing and cannot be made");
+    return {};
+  }
+  layers.emplace(std::move(opened).value());
   shared_layers.emplace(*layers);
-  for (const auto& note : layers->notes()) tell(LogLevel::Warning, "event=store_skipped reason=" + in_quotes(note));
+  for (const auto& note : layers->notes()) skipped(note);
   return {};
 }
 

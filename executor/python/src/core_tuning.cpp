@@ -130,7 +130,7 @@ profiler::TuneHooks hooks_of(const std::function<void(const std::string&)>& on_l
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     return false;
   };
-  hooks.on_line = on_line;
+  hooks.on_line = hooks.on_race = on_line;
   return hooks;
 }
 

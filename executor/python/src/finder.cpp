@@ -47,8 +47,9 @@ void bind_plan_finder(py::module_& module) {
       "Looks for plans in files, at a service, in stores and in models, in this order, and remembers them.\n"
       "plan_files        files that each hold the document of a plan\n"
       "server, token     the service's address and bearer token, as for mc2.Client; None: no service\n"
-      "store             a store's file, made if it does not exist; None: no store\n"
-      "read_only_stores  further stores, lowest priority first; used only if `store` is given\n"
+      "store             a store's file, made if it does not exist, only read where it may not be written; None: no\n"
+      "                  store\n"
+      "read_only_stores  further stores, lowest priority first\n"
       "models            used before the models in the stores\n"
       "may_transfer      whether a model of another n and k may answer\n"
       "is_disabled       every answer is the uncut plan")

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <limits>
@@ -149,6 +150,9 @@ Result<ExitCode> DbCommand::export_to() const {
   MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::Salvage));
   MC2_ASSIGN(const auto exported, opened.export_all());
   print_or_write(file, exported.json + "\n");
+  if (exported.json.size() > store::kMaxExportBytes)
+    std::cerr << "mc2: note: is larger than mc2 db import takes (" << (store::kMaxExportBytes >> 20U)
+              << " MiB); mc2 db backup and mc2 db merge have no limit\n";
   for (const auto& damaged : exported.damaged) std::cerr << "mc2: note: not exported: " << damaged << "\n";
   return exported.damaged.empty() ? ExitCode::Success : ExitCode::Negative;
 }
@@ -179,7 +183,9 @@ Result<ExitCode> DbCommand::report_merge(const Result<store::MergeReport>& merge
 }
 
 Result<ExitCode> DbCommand::import_from() const {
-  MC2_ASSIGN(const auto content, read_file(file));
+  MC2_ASSIGN(const auto content, read_file(file, store::kMaxExportBytes >> 20U));
+  if (content.starts_with("SQLite format 3"))
+    return Error{ErrorCode::Malformed, file, "is a store, not an exported file; add its content with mc2 db merge"};
   MC2_ASSIGN(const auto path, store.writable_path());
   if (std::error_code none; !std::filesystem::exists(path, none)) // so that a refusal leaves no empty store behind
     if (const auto read = store::plans_of_export(content); !read) return document_error(file, read.error());
@@ -192,9 +198,12 @@ Result<ExitCode> DbCommand::import_from() const {
 }
 
 Result<ExitCode> DbCommand::merge_from() const {
-  MC2_ASSIGN(auto other, store::Store::open(file, store::OpenMode::ReadOnly));
+  auto other = store::Store::open(file, store::OpenMode::ReadOnly);
+  if (!other && other.error().code == ErrorCode::Corrupt && std::ifstream(file).peek() == '{')
+    return Error{ErrorCode::Malformed, file, "is no store but JSON; add the content of an export with mc2 db import"};
+  if (!other) return other.error();
   MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::ReadWrite));
-  return report_merge(opened.merge(other));
+  return report_merge(opened.merge(other.value()));
 }
 
 Result<ExitCode> DbCommand::back_up_to() const {
@@ -271,6 +280,7 @@ Result<ExitCode> DbCommand::prune() const {
     MC2_ASSIGN(const auto age_s, store::parse_duration_s(kind.age, std::string("--") + kind.name));
     moments.emplace_back(&kind, store::later(utc_now(), -age_s));
   }
+  MC2_TRY(store.open_own(store::OpenMode::ReadOnly)); // a store that is missing is not made
   MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::ReadWrite));
   nlohmann::json report = nlohmann::json::object();
   for (const auto& [kind, moment] : moments) {

@@ -7,6 +7,7 @@ namespace mc2::cli {
 profiler::TuneHooks TuneProgressLine::hooks() {
   return {.on_progress = [this](const profiler::TuneProgress& progress) { show(progress); },
           .on_line = [this](const std::string& text) { tell(text); },
+          .on_race = {}, // the page shows the race
           .is_cancelled = &is_interrupted};
 }
 

@@ -124,6 +124,9 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
     return Error{ErrorCode::Malformed, "",
                  "the document has " + std::to_string(text.size()) + " bytes; legal: at most " +
                      std::to_string(limits.max_bytes)};
+  // nlohmann takes a 0 byte for the end of the text.
+  if (const auto zero = text.find('\0'); zero != std::string_view::npos)
+    return Error{ErrorCode::Malformed, "", "has a 0 byte at offset " + std::to_string(zero) + ", which no JSON has"};
   BoundedBuilder builder(limits);
   // The result may be ignored: the builder keeps the error.
   static_cast<void>(Json::sax_parse(text.begin(), text.end(), &builder));

@@ -48,12 +48,8 @@ Result<Store> open_read_only(const std::filesystem::path& path) {
 } // namespace
 
 Result<Layers> Layers::open(const LayerPaths& paths) {
-  auto writable = Store::open(paths.writable, OpenMode::ReadWrite);
-  if (!writable && writable.error().code == ErrorCode::ReadOnly && paths.may_be_read_only)
-    writable = Store::open(paths.writable, OpenMode::ReadOnly);
-  if (!writable) return writable.error();
   Layers layers;
-  layers.stores_.push_back(std::move(writable).value());
+  if (!paths.writable.empty()) MC2_TRY(layers.open_writable(paths));
   for (auto path = paths.read_only.rbegin(); path != paths.read_only.rend(); ++path) {
     auto store = open_read_only(*path);
     if (store)
@@ -61,7 +57,24 @@ Result<Layers> Layers::open(const LayerPaths& paths) {
     else if (store.error().code != ErrorCode::NotFound)
       layers.notes_.push_back("skipped: " + store.error().text());
   }
+  if (layers.stores_.empty()) return Error{ErrorCode::NotFound, "", "there is no store"};
   return layers;
+}
+
+Result<void> Layers::open_writable(const LayerPaths& paths) {
+  auto opened = Store::open(paths.writable, OpenMode::ReadWrite);
+  if (!opened && opened.error().code == ErrorCode::ReadOnly && paths.may_be_read_only) {
+    auto read = Store::open(paths.writable, OpenMode::ReadOnly);
+    if (!read && read.error().code == ErrorCode::NotFound) {
+      notes_.push_back("skipped: " + paths.writable.string() +
+                       ": is missing and cannot be made: " + opened.error().text());
+      return {};
+    }
+    opened = std::move(read);
+  }
+  if (!opened) return opened.error();
+  stores_.push_back(std::move(opened).value());
+  return {};
 }
 
 Result<StoredPlan> Layers::find_plan(const PlanKey& key) const {

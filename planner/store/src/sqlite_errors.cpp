@@ -43,6 +43,12 @@ Error to_error(const SQLite::Exception& exception, const std::filesystem::path& 
         ErrorCode::Corrupt, path.string(),
         "is no undamaged mc2 store (" + said + "); salvage it with 'mc2 db export', or move it away to start afresh"};
   const int primary_code = exception.getErrorCode() & 0xFF;
+  const int code = exception.getExtendedErrorCode();
+  if (code == SQLITE_READONLY_CANTINIT || code == SQLITE_READONLY_RECOVERY || code == SQLITE_READONLY_CANTLOCK)
+    return {ErrorCode::ReadOnly, path.string(),
+            "is in SQLite's WAL mode, which another program set, and can only be read where files may be made beside "
+            "it (" +
+                said + "); let a user who may write it run any command of mc2 that writes, which ends that mode"};
   if (primary_code == SQLITE_READONLY)
     return {ErrorCode::ReadOnly, path.string(), "cannot be written (" + said + "); name a store that you may write to"};
   throw StorageError(call, exception.getExtendedErrorCode(),

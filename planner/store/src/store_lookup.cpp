@@ -91,6 +91,17 @@ std::string alternatives(const SQLite::Database& database, Table table, const st
   return "; it has none at all";
 }
 
+/// "; it has plans of it as tuned, nightly" where the key's operator has plans of other purposes on its machine.
+std::string other_purposes(const SQLite::Database& database, const PlanKey& key) {
+  // The key of models has no purpose.
+  SQLite::Statement statement(
+      database, "SELECT DISTINCT purpose FROM plan WHERE " + key_condition(Table::Model) + " ORDER BY purpose");
+  bind_key(statement, Table::Model, key);
+  std::string names;
+  while (statement.executeStep()) names += (names.empty() ? "" : ", ") + one_line(statement.getColumn(0).getString());
+  return names.empty() ? "" : "; it has plans of it as " + names;
+}
+
 /// "; one was made elsewhere (cpu_model: here 'x', there 'y')" if there is a model of the operator for another machine.
 std::string other_machine(const SQLite::Database& database, const planner::OpSpec& op,
                           const planner::Fingerprint& fingerprint) {
@@ -250,9 +261,13 @@ Result<StoredPlan> Store::find_plan(const PlanKey& key) const {
   return impl_->read("Store::find_plan", [&]() -> Result<StoredPlan> {
     const auto record = find_record(impl_->database, Table::Plan, key);
     if (!record) return impl_->located(record.error());
-    if (!record.value())
-      return impl_->error(ErrorCode::NotFound, "has no " + one_line(key.purpose, 24) + " plan for " + key.op.text() +
-                                                   alternatives(impl_->database, Table::Plan, key.fingerprint_digest));
+    if (!record.value()) {
+      const std::string purposes = other_purposes(impl_->database, key);
+      return impl_->error(
+          ErrorCode::NotFound,
+          "has no " + (key.purpose.empty() ? "" : one_line(key.purpose, 24) + " ") + "plan for " + key.op.text() +
+              (purposes.empty() ? alternatives(impl_->database, Table::Plan, key.fingerprint_digest) : purposes));
+    }
     auto plan = to_stored_plan(*record.value());
     return plan ? std::move(plan) : impl_->located(plan.error());
   });

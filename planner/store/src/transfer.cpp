@@ -20,10 +20,8 @@ namespace mc2::store {
 namespace {
 
 /// Limits of an export, which may be far larger than one document.
-constexpr JsonLimits kExportLimits{.max_bytes = std::size_t{1} << 30U,
-                                   .max_value_count = 100'000'000,
-                                   .max_array_length = 10'000'000,
-                                   .max_depth = 32};
+constexpr JsonLimits kExportLimits{
+    .max_bytes = kMaxExportBytes, .max_value_count = 100'000'000, .max_array_length = 10'000'000, .max_depth = 32};
 constexpr std::size_t kShownDigits = 12;
 
 /// A record, with its table and fingerprint.
@@ -51,7 +49,7 @@ Contents read_contents(const SQLite::Database& database) {
 }
 
 std::string damage_text(const Damage& damage) {
-  return damage.table + " row " + std::to_string(damage.row_id) + ": " + damage.what;
+  return damage.table + (damage.row_id > 0 ? " row " + std::to_string(damage.row_id) : "") + ": " + damage.what;
 }
 
 std::string conflict_text(Table table, const Record& ours, const Record& theirs) {
@@ -284,7 +282,9 @@ Result<Exported> Store::export_all() const {
   return impl_->read("Store::export_all", [&]() -> Result<Exported> {
     const Contents contents = read_contents(impl_->database);
     Exported exported;
-    for (const Damage& damage : contents.damages) exported.damaged.push_back(damage_text(damage));
+    for (const Damage& damage : contents.damages)
+      if (const auto text = damage_text(damage); std::ranges::find(exported.damaged, text) == exported.damaged.end())
+        exported.damaged.push_back(text);
     exported.json = "{\"damages\":" + dump(Json(exported.damaged)) +
                     ",\"measurements\":" + entries_json(contents, Table::Measurement) +
                     ",\"models\":" + entries_json(contents, Table::Model) +

@@ -134,6 +134,10 @@ class Tuner {
   [[nodiscard]] Result<bool> add_preferred();
   [[nodiscard]] Result<Plan> judged() const;
   [[nodiscard]] Result<void> keep();
+  void tell_of_race(const std::string& line) const {
+    if (hooks_.on_race) hooks_.on_race(line);
+  }
+  void tell_contenders() const;
 
   Bench& bench_;
   const TuneSettings& settings_;
@@ -266,9 +270,17 @@ Result<bool> Tuner::add_preferred() {
   return true;
 }
 
+void Tuner::tell_contenders() const {
+  std::string names;
+  for (const Plan& plan : tuned_.contenders)
+    names += (names.empty() ? "" : ", ") + plan.cut.text() + " " + plan.variant.text();
+  tell_of_race("race " + bench_.op().text() + ": " + names);
+}
+
 Result<void> Tuner::race_and_learn() {
   for (int round = 1; round <= kMaxRaceCount; ++round) {
     MC2_TRY(check_new());
+    tell_contenders();
     const std::string label = "race " + std::to_string(round);
     MC2_ASSIGN(tuned_.race, race(bench_, tuned_.contenders, race_settings(round), label, hooks_));
     timed_us_ += tuned_.race.timed_us;
@@ -301,6 +313,8 @@ Result<Tuned> Tuner::run() {
   MC2_TRY(try_others());
   MC2_TRY(race_and_learn());
   MC2_ASSIGN(tuned_.plan, judged());
+  tell_of_race("plan " + bench_.op().text() + ": " + tuned_.plan.cut.text() + " " + tuned_.plan.variant.text() + ", " +
+               tuned_.plan.reason);
   MC2_TRY(keep());
   return std::move(tuned_);
 }

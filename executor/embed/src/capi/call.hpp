@@ -55,8 +55,8 @@ mc2_status call(const Body& body) noexcept {
 
 /// The object at an address that the caller must give. Leaves the call with MC2_ERROR_INVALID_SPEC for NULL.
 template <typename T>
-T& given(T* address, const char* name) {
-  if (address == nullptr) fail(MC2_ERROR_INVALID_SPEC, name, "is NULL");
+T& given(T* address, std::string name) {
+  if (address == nullptr) fail(MC2_ERROR_INVALID_SPEC, std::move(name), "is NULL");
   return *address;
 }
 

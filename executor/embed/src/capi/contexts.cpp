@@ -20,8 +20,11 @@ void take_service(const mc2_context_options& from, const embed::Environment& env
   }
   if (options.service && from.server_token != nullptr) options.service->token = from.server_token;
   if (options.service && from.server_ca != nullptr) options.service->ca_file = from.server_ca;
+  options.waiting.patience_name = "server_wait_ms";
   if (from.server_wait_ms != 0) options.waiting.patience = std::chrono::milliseconds(from.server_wait_ms);
 }
+
+std::string indexed(const char* name, std::size_t i) { return std::string(name) + "[" + std::to_string(i) + "]"; }
 
 void check_count(std::size_t count, const char* name) {
   if (count > kMaxListed)
@@ -32,9 +35,13 @@ void take_lists(const mc2_context_options& from, embed::FinderOptions& options) 
   check_count(from.plan_file_count, "options.plan_file_count");
   check_count(from.model_count, "options.model_count");
   for (std::size_t i = 0; i < from.plan_file_count; ++i)
-    options.plan_files.emplace_back(&given((&given(from.plan_files, "options.plan_files"))[i], "options.plan_files"));
-  for (std::size_t i = 0; i < from.model_count; ++i)
-    options.models.push_back(Pinned<ModelObject>((&given(from.models, "options.models"))[i])->value);
+    options.plan_files.emplace_back(
+        &given((&given(from.plan_files, "options.plan_files"))[i], indexed("options.plan_files", i)));
+  for (std::size_t i = 0; i < from.model_count; ++i) {
+    const mc2_model* const model = (&given(from.models, "options.models"))[i];
+    given(model, indexed("options.models", i));
+    options.models.push_back(Pinned<ModelObject>(model)->value);
+  }
 }
 
 embed::LogSink sink_of(mc2_log_function log, void* user) {

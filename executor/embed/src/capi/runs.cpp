@@ -99,8 +99,13 @@ std::vector<executor::RankBuffers> read_buffers(const mc2_buffers* first, std::s
   }
   std::vector<executor::RankBuffers> buffers;
   for (const mc2_buffers& known : read_structs(first, count, "buffers")) {
-    check_left_out(known, op);
-    buffers.push_back(rank_buffers(known));
+    try {
+      check_left_out(known, op);
+      buffers.push_back(rank_buffers(known));
+    } catch (CallFailed& failed) {
+      if (count > 1) failed.message = "of buffers[" + std::to_string(buffers.size()) + "] " + failed.message;
+      throw;
+    }
   }
   return buffers;
 }

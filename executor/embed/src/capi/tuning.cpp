@@ -128,7 +128,7 @@ std::vector<planner::Variant> read_variants(const mc2_bench& bench) {
 
 profiler::TuneSettings read_settings(const mc2_tune_options& options, const planner::Fingerprint& machine) {
   profiler::TuneSettings settings;
-  settings.plan_with(read_plan_options(options.plan_options, machine));
+  settings.plan_with(read_plan_options(options.plan_options, machine, "options.plan_options"));
   const auto budget = profiler::budget_of(options.budget_s);
   if (!budget) fail(MC2_ERROR_INVALID_SPEC, "options.budget_s", budget.error().message);
   if (options.max_sample_count < 0 || options.race_round_count < 0)
@@ -147,7 +147,7 @@ profiler::TuneHooks read_hooks(const mc2_tune_options& options) {
   profiler::TuneHooks hooks;
   constexpr std::int32_t kInfo = 3;
   if (options.log != nullptr)
-    hooks.on_line = [log = options.log, user = options.user](const std::string& line) {
+    hooks.on_line = hooks.on_race = [log = options.log, user = options.user](const std::string& line) {
       log(user, kInfo, line.c_str());
     };
   if (options.is_cancelled != nullptr)

@@ -1,6 +1,9 @@
 #include "capi/values.hpp"
 
 #include <algorithm>
+#include <span>
+#include <string_view>
+#include <utility>
 
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
@@ -23,6 +26,42 @@ static_assert(MC2_POOLING_SUM == static_cast<int>(planner::Pooling::Sum) &&
 static_assert(MC2_ERROR_INVALID_SPEC == static_cast<int>(ErrorCode::InvalidSpec) &&
               MC2_ERROR_NEWER_VERSION == static_cast<int>(ErrorCode::NewerVersion) &&
               MC2_ERROR_UNREADABLE == static_cast<int>(ErrorCode::Unreadable));
+
+/// What the library calls a field, and what C's struct does.
+using FieldNames = std::span<const std::pair<std::string_view, const char*>>;
+
+constexpr std::pair<std::string_view, const char*> kOpFields[] = {
+    {"m", "op.m"},
+    {"n", "op.n"},
+    {"k", "op.k"},
+    {"ranks", "op.world_size"},
+    {"experts", "op.expert_count"},
+    {"top_k", "op.top_k"},
+    {"experts_per_rank", "op.experts_per_rank"},
+    {"tables", "op.table_count"},
+    {"table_rows", "op.table_rows"},
+    {"norm", "op.norm"},
+};
+constexpr std::pair<std::string_view, const char*> kCommunicatorFields[] = {
+    {"world_size", "options.world_size"}, {"deadline", "options.deadline_ms"}, {"process", "options.process_rank"}};
+constexpr std::pair<std::string_view, const char*> kPlanFields[] = {
+    {"strategy", "strategy"},
+    {"alignment", "alignment"},
+    {"min_block_rows", "min_block_length"},
+    {"max_block_count", "max_block_count"},
+    {"contention", "compute_contention"},
+    {"block_overhead_us", "block_overhead_us"},
+    {"objective_quantile", "objective_quantile"},
+};
+
+/// Leaves the call with the error, which names the field of C's struct.
+void require(const Result<void>& verdict, FieldNames names, const std::string& prefix = {}) {
+  if (verdict) return;
+  Error error = verdict.error();
+  const auto name = std::ranges::find(names, error.field, [](const auto& pair) { return pair.first; });
+  if (name != names.end()) error.field = prefix + name->second;
+  take(Result<void>(std::move(error)));
+}
 
 /// Reads an enumerator with a value from 1 to `last`. Leaves the call for any other number.
 template <typename Enum>
@@ -57,7 +96,9 @@ std::optional<planner::ChosenExperts> read_experts(const mc2_op_spec& op) {
 }
 
 planner::Norm read_norm(std::int32_t norm) {
-  return norm == MC2_NORM_NONE ? planner::Norm::None : read_enum(norm, planner::Norm::Rms, "op.norm");
+  if (norm == MC2_NORM_NONE) return planner::Norm::None;
+  if (norm == MC2_NORM_RMS) return planner::Norm::Rms;
+  fail(MC2_ERROR_UNKNOWN_NAME, "op.norm", "is " + std::to_string(norm) + "; legal: MC2_NORM_NONE, MC2_NORM_RMS");
 }
 
 void read_process(const mc2_communicator_options& from, executor::CommunicatorOptions& to) {
@@ -101,7 +142,7 @@ planner::OpSpec read_op(const mc2_op_spec* address) {
   spec.experts = read_experts(op);
   spec.experts_per_rank = op.experts_per_rank == 0 ? 1 : op.experts_per_rank;
   spec.epilogue = {op.has_bias != 0, op.has_residual != 0, read_norm(op.norm)};
-  take(spec.validate());
+  require(spec.validate(), kOpFields);
   return spec;
 }
 
@@ -173,12 +214,14 @@ Machinery read_machinery(const mc2_communicator_options* address) {
     options.native_communicators.assign(first, first + given_options.native_communicator_count);
   }
   read_process(given_options, options);
-  take(options.validate());
+  require(options.validate(), kCommunicatorFields);
   return {*backend, std::move(options)};
 }
 
-planner::PlanOptions read_plan_options(const mc2_plan_options* address, const planner::Fingerprint& machine) {
-  const auto given_options = read_optional_struct(address, "options");
+planner::PlanOptions read_plan_options(const mc2_plan_options* address, const planner::Fingerprint& machine,
+                                       const char* name) {
+  const auto given_options = read_optional_struct(address, name);
+  const std::string prefix = std::string(name) + ".";
   auto options = planner::default_options_on(machine);
   if (given_options.strategy != nullptr) options.strategy = given_options.strategy;
   if (given_options.alignment != 0) options.alignment = options.min_block_rows = given_options.alignment;
@@ -189,16 +232,17 @@ planner::PlanOptions read_plan_options(const mc2_plan_options* address, const pl
     options.contention = {given_options.compute_contention, given_options.communication_contention};
   if (given_options.has_block_overhead != 0) options.block_overhead_us = given_options.block_overhead_us;
   if (given_options.has_block_overhead == 0 && given_options.block_overhead_us != 0)
-    fail(MC2_ERROR_INVALID_SPEC, "options.block_overhead_us", "is given without options.has_block_overhead = 1");
+    fail(MC2_ERROR_INVALID_SPEC, prefix + "block_overhead_us", "is given without has_block_overhead = 1");
   options.require_significant_gain = given_options.allow_small_gain == 0;
   if (given_options.count_count > 0) {
-    const auto* counts = &given(given_options.counts, "options.counts");
+    const auto* counts = &given(given_options.counts, prefix + "counts");
     if (given_options.count_count > static_cast<std::size_t>(planner::kMaxSize))
-      fail(MC2_ERROR_INVALID_SPEC, "options.count_count", "is larger than any worlds' tables");
+      fail(MC2_ERROR_INVALID_SPEC, prefix + "count_count", "is larger than any worlds' tables");
     options.counts.assign(counts, counts + given_options.count_count);
   } else if (given_options.counts != nullptr) {
-    fail(MC2_ERROR_INVALID_SPEC, "options.count_count", "is 0, but options.counts is given");
+    fail(MC2_ERROR_INVALID_SPEC, prefix + "count_count", "is 0, but counts is given");
   }
+  require(options.validate(), kPlanFields, prefix);
   return options;
 }
 

@@ -41,9 +41,10 @@ struct Machinery {
 /// Reads the options of a communicator. Leaves the call if they are not legal or the backend is not available here.
 [[nodiscard]] Machinery read_machinery(const mc2_communicator_options* options);
 
-/// Reads plan options: the machine's defaults, replaced by what the caller gives.
+/// Reads plan options: the machine's defaults, replaced by what the caller gives. Leaves the call for illegal ones.
+/// @param name  the caller's argument, which errors name
 [[nodiscard]] planner::PlanOptions read_plan_options(const mc2_plan_options* options,
-                                                     const planner::Fingerprint& machine);
+                                                     const planner::Fingerprint& machine, const char* name = "options");
 
 /// A view of the caller's document. Leaves the call for NULL.
 [[nodiscard]] std::string_view read_document(const char* json, std::size_t length);

@@ -25,7 +25,7 @@ class MpiBackend final : public Backend {
 
   [[nodiscard]] Availability availability(int /*local_ranks*/) const override {
     const int count = launched_process_count();
-    if (count < 2) return {.is_available = false, .reason = "one process alone; start it with mpirun -np N mc2 ..."};
+    if (count < 2) return {.is_available = false, .reason = "one process alone; start it with mpirun -np N"};
     const World& world = World::get();
     const std::string slow = world.links().text();
     return {.is_available = true,

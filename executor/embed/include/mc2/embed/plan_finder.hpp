@@ -32,8 +32,10 @@ struct FinderOptions {
   std::vector<std::filesystem::path> plan_files;
   std::optional<client::Options> service = std::nullopt;
   client::ServiceOptions waiting = {};
-  std::filesystem::path store = {}; ///< read and written; made when missing; empty: none
-  /// Further stores that are only read, lowest priority first. Not used if `store` is empty.
+  /// Read, and made when missing, for plans of the service. If it may not be written, it is only read, or left out if
+  /// it is missing. Empty: none.
+  std::filesystem::path store = {};
+  /// Further stores that are only read, lowest priority first.
   std::vector<std::filesystem::path> read_only_stores = {};
   std::vector<planner::CostModel> models = {}; ///< the own planner uses these before the models in the stores
   /// Whether a kept model of another n and k may answer (planner/transfer.hpp). Its plans are marked as extrapolated.

@@ -15,16 +15,18 @@ namespace mc2::store {
 /// The files of a stack of stores.
 struct LayerPaths {
   std::vector<std::filesystem::path> read_only; ///< system stores, weakest first; missing files are skipped
-  std::filesystem::path writable;               ///< the user's store or the one of --store; stronger than the others
-  bool may_be_read_only = false;                ///< opens `writable` read-only if it may not be written
+  std::filesystem::path writable;               ///< the user's store or the one of --store; stronger; empty: none
+  bool may_be_read_only = false; ///< `writable` is only read if it may not be written, and left out if it is missing
+                                 ///< and cannot be made
 };
 
 /// Several stores seen as one. A read asks the writable layer first, then the read-only ones, strongest first. Writes
 /// go to the writable layer. A damaged document in one layer is a miss, with its reason, and the next layer is asked.
 class Layers {
  public:
-  /// Opens all layers. A read-only layer that cannot be opened is skipped with a note. Errors: as Store::open, for the
-  /// writable layer.
+  /// Opens all layers. A read-only layer that cannot be opened is skipped with a note, as is a writable one that cannot
+  /// be made. Without a writable layer the strongest one takes its place. Errors: as Store::open, for the writable
+  /// layer; NotFound if there is no layer at all.
   [[nodiscard]] static Result<Layers> open(const LayerPaths& paths);
 
   /// The layer for writes. Its writes fail with ReadOnly if it was opened read-only.
@@ -57,6 +59,9 @@ class Layers {
                                                                     const planner::OpSpec& op) const;
 
  private:
+  /// Errors: as Store::open.
+  [[nodiscard]] Result<void> open_writable(const LayerPaths& paths);
+
   std::vector<Store> stores_; ///< writable first
   std::vector<std::string> notes_;
 };

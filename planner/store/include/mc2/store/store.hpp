@@ -46,6 +46,9 @@ struct StoredPlan {
   std::string created_at; ///< ISO 8601 UTC
 };
 
+/// The largest export that Store::import_json() and plans_of_export() read, in bytes.
+inline constexpr std::size_t kMaxExportBytes = std::size_t{1} << 30U;
+
 /// The plans in an export of Store::export_json(), in its order. Leaves out plans that cannot be read.
 /// Errors: Malformed and NewerVersion for the export as a whole.
 [[nodiscard]] Result<std::vector<StoredPlan>> plans_of_export(std::string_view json);
