@@ -179,6 +179,7 @@ Result<SourcedModel> model_among(const Documents& documents, const OpSpec& op, b
   std::optional<finder::FoundModel> best;
   for (const auto& machine : documents.machines) {
     auto found = finder::find_model(documents.places, {.op = op, .machine = machine, .may_transfer = may_transfer});
+    if (!found && found.error().code != ErrorCode::NotFound) return found.error();
     if (found && (!best || is_nearer(found.value(), *best, op))) best = std::move(found).value();
   }
   if (!best)

@@ -98,4 +98,43 @@ Result<void> validate_block_times(double fused_us, double compute_us, double com
   return {};
 }
 
+namespace {
+
+/// Times of one run that differ by more are in different units, which differ by 1000 times.
+constexpr double kMostUnalike = 100;
+/// A part takes no longer than the serial operator, except for noise. The fused one may have faster kernels for it.
+constexpr double kMostOfSerial = 1.5, kMostOfFused = 3;
+/// The parts together take no less than this share of the serial operator.
+constexpr double kLeastOfSerial = 0.1;
+
+std::string run_time_text(double us) { return number_text(us, 9) + " us"; }
+
+/// What is wrong with a part beside the time of a whole; empty where nothing is.
+std::string part_fault(std::string_view part, double part_us, std::string_view whole, double whole_us, double most) {
+  if (whole_us <= 0 || part_us <= most * whole_us) return {};
+  return "its " + std::string(part) + ", " + run_time_text(part_us) + ", is longer than its " + std::string(whole) +
+         ", " + run_time_text(whole_us) + ", of which it is a part; are both in us?";
+}
+
+} // namespace
+
+Result<void> validate_units(const CutRuns& runs) {
+  const auto refused = [](std::string why) { return Error{ErrorCode::InvalidSpec, "blocks", std::move(why)}; };
+  for (const auto& [part, us] : {std::pair{"compute_us", runs.compute_us}, {"communication_us", runs.communication_us}})
+    for (const std::string& why : {part_fault(part, us, "serial_us", runs.serial_us, kMostOfSerial),
+                                   part_fault(part, us, "fused_us", runs.fused_us, kMostOfFused)})
+      if (!why.empty()) return refused(why);
+  const double serial_us = runs.serial_us, parts_us = runs.compute_us + runs.communication_us;
+  if (serial_us > 0 && (serial_us > kMostUnalike * runs.fused_us || runs.fused_us > kMostUnalike * serial_us))
+    return refused("its fused_us, " + run_time_text(runs.fused_us) + ", and its serial_us, " +
+                   run_time_text(serial_us) + ", differ by more than 100 times; are both in us?");
+  const bool has_both = runs.compute_us > 0 && runs.communication_us > 0;
+  if (has_both && (parts_us < kLeastOfSerial * serial_us || kMostUnalike * parts_us < runs.fused_us))
+    return refused(
+        "its compute_us and communication_us, " + run_time_text(parts_us) + " together, are far below its " +
+        (serial_us > 0 ? "serial_us, " + run_time_text(serial_us) : "fused_us, " + run_time_text(runs.fused_us)) +
+        "; are all in us?");
+  return {};
+}
+
 } // namespace mc2::planner

@@ -188,9 +188,8 @@ std::string reason_against_sending(const Error& fault) {
            "leader itself, or give the replica a new --store";
   if (fault.code == ErrorCode::Stale)
     return "nothing was sent on, as this replica is too far behind to know whether its leader still has the same "
-           "store; "
-           "ask again once it has caught up";
-  return "the leader did not take the forwarded request: " + fault.message;
+           "store; ask again once it has caught up";
+  return "nothing was sent on, as the leader does not tell whether it still has the same store: " + fault.message;
 }
 
 } // namespace

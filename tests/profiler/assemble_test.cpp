@@ -166,10 +166,15 @@ TEST(Assemble, NamesTheLineOfACutThatDoesNotFit) {
 TEST(Assemble, UncutTimesOfRunsAreInOneUnit) {
   EXPECT_EQ(error_of({cut_run("512+4x896", 700, 965, 2), cut_run("640+3x1152", 690, 1400, 3)}, "npu").message, "");
   EXPECT_THAT(error_of({cut_run("512+4x896", 700, 965, 2), cut_run("640+3x1152", 690, 10, 3)}, "npu").message,
-              HasSubstr("cuts.csv:3: '640+3x1152': its serial time is 10 us, and that of '512+4x896' 965 us"));
+              HasSubstr("the serial time beside '640+3x1152' (cuts.csv:3) is 10 us, and that beside '512+4x896' "
+                        "(cuts.csv:2) is 965 us"));
   // An uncut run is itself a serial time.
   EXPECT_THAT(error_of({cut_run("4096", 0.965, 0, 2), cut_run("640+3x1152", 690, 965, 3)}, "npu").message,
-              HasSubstr("cuts.csv:2: '4096': its serial time is 0.965 us"));
+              HasSubstr("the serial time beside '4096' (cuts.csv:2) is 0.965 us"));
+  // A first run that waits for the slowest rank is no other unit.
+  EXPECT_EQ(
+      error_of({cut_run("4096", 61234, 0, 2), cut_run("4096", 965, 0, 3), cut_run("4096", 967, 0, 4)}, "npu").message,
+      "");
 }
 
 TEST(Assemble, UncutTimesAreOfThePublishedDevice) {

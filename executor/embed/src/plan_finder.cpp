@@ -125,7 +125,7 @@ Result<void> PlanFinder::Impl::open_store() {
     tell(LogLevel::Warning, "event=store_skipped reason=" + in_quotes(note));
   };
   if (!opened) {
-    if (!options.store.empty()) skipped(options.store.string() + ": is missing and cannot be made");
+    if (!options.store.empty()) skipped(opened.error().message);
     return {};
   }
   layers.emplace(std::move(opened).value());

@@ -280,7 +280,8 @@ Result<ExitCode> DbCommand::prune() const {
     MC2_ASSIGN(const auto age_s, store::parse_duration_s(kind.age, std::string("--") + kind.name));
     moments.emplace_back(&kind, store::later(utc_now(), -age_s));
   }
-  MC2_TRY(store.open_own(store::OpenMode::ReadOnly)); // a store that is missing is not made
+  MC2_ASSIGN(const auto path, store.writable_path());
+  if (!file_exists(path)) MC2_TRY(store.open_own(store::OpenMode::ReadOnly)); // a store that is missing is not made
   MC2_ASSIGN(auto opened, store.open_own(store::OpenMode::ReadWrite));
   nlohmann::json report = nlohmann::json::object();
   for (const auto& [kind, moment] : moments) {

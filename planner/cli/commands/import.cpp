@@ -261,7 +261,12 @@ Result<ExitCode> ImportCommand::run() const {
   std::cout << profile_page(profile) << cuts_page(assembled.cuts) << "\n";
   std::cout << notes_text(assembled.notes);
   MC2_TRY(keep(assembled));
-  if (!out.empty()) write_file(out, store::pretty(store::encode(profile))); // last: a refused import replaces no file
+  try { // last: a refused import replaces no file
+    if (!out.empty()) write_file(out, store::pretty(store::encode(profile)));
+  } catch (const SystemError&) {
+    std::cerr << "mc2: note: the timings are kept; only --out is missing\n";
+    throw;
+  }
   return ExitCode::Success;
 }
 

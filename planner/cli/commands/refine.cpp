@@ -73,14 +73,14 @@ Result<std::vector<profiler::MeasuredCut>> RefineCommand::read_cuts(const planne
   if (!read) return Error{read.error().code, cuts_file, read.error().message};
   MC2_TRY(logs.add(cuts_file, read.value(), "cuts"));
   if (!logs.first_bad.empty()) return Error{ErrorCode::Malformed, "", logs.first_bad};
-  MC2_ASSIGN(const auto assembled, profiler::assemble_profile(logs.timings, {},
-                                                              {spec.kind, spec.dtype, spec.world_size, spec.m, spec.n,
-                                                               spec.k, std::string("cuts")}));
+  const auto assembled = profiler::assemble_profile(
+      logs.timings, {}, {spec.kind, spec.dtype, spec.world_size, spec.m, spec.n, spec.k, std::string("cuts")});
+  if (!assembled) return Error{assembled.error().code, cuts_file, assembled.error().message};
   if (model.variants.size() > 1)
     return Error{ErrorCode::InvalidSpec, "--model",
                  "has " + std::to_string(model.variants.size()) +
                      " variants, and a table of cuts does not say which ran; leave one in the document"};
-  for (const auto& runs : assembled.cuts) {
+  for (const auto& runs : assembled.value().cuts) {
     auto cut = planner::parse_cut(runs.blocks);
     if (!cut)
       return Error{ErrorCode::InvalidSpec, cuts_file,

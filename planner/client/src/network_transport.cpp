@@ -159,14 +159,13 @@ std::optional<Result<HttpAnswer>> NetworkTransport::wait_for(Arrival& arrival, s
                                                              const std::stop_token& stop) const {
   const auto began = std::chrono::steady_clock::now();
   if (!tls_) return arrival.wait(began + deadline, stop);
-  auto from = tls_->wait_from(began, stop);
-  for (;;) {
-    if (auto answer = arrival.wait(from + deadline, stop)) return answer;
-    // A connection may have been set up meanwhile, as the kept one was closed.
-    const auto later = tls_->wait_from(began, stop);
-    if (stop.stop_requested() || later <= from) return std::nullopt;
-    from = later;
-  }
+  const auto from = tls_->wait_from(began, stop);
+  if (auto answer = arrival.wait(from + deadline, stop)) return answer;
+  // A connection may have been set up meanwhile, as the kept one was closed. Not more than once: other calls set up
+  // connections, too.
+  const auto later = tls_->wait_from(began, stop);
+  if (stop.stop_requested() || later <= from) return std::nullopt;
+  return arrival.wait(later + deadline, stop);
 }
 
 Result<HttpAnswer> NetworkTransport::call(const HttpRequest& request, std::chrono::milliseconds deadline,

@@ -43,6 +43,7 @@ void TlsWatch::set_up(Context& context, const SharedWatch& watch, const std::fil
 void TlsWatch::note_set_up() {
   const std::lock_guard lock(mutex_);
   set_up_at_ = Clock::now();
+  refusal_.clear(); // of an earlier connection
   changed_.notify_all();
 }
 

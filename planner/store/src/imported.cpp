@@ -123,7 +123,7 @@ Result<void> validate_runs(const planner::CutRuns& runs) {
     if (!(us >= 0 && std::isfinite(us))) return refused(name, us, "at least 0, which means not measured, and finite");
   if (!(runs.relative_error >= 0 && runs.relative_error < 1))
     return refused("relative_error", runs.relative_error, "at least 0, which means unknown, and below 1");
-  return {};
+  return planner::validate_units(runs);
 }
 
 Result<Measurement> measurement_of(const Store& store, const planner::OpSpec& op, const planner::CutRuns& runs) {

@@ -57,7 +57,8 @@ Result<Layers> Layers::open(const LayerPaths& paths) {
     else if (store.error().code != ErrorCode::NotFound)
       layers.notes_.push_back("skipped: " + store.error().text());
   }
-  if (layers.stores_.empty()) return Error{ErrorCode::NotFound, "", "there is no store"};
+  if (layers.stores_.empty())
+    return Error{ErrorCode::NotFound, "", layers.notes_.empty() ? "there is no store" : layers.notes_.front()};
   return layers;
 }
 

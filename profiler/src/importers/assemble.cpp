@@ -347,49 +347,51 @@ Error bad_run(const std::string& place, const std::string& what) {
   return {ErrorCode::InvalidSpec, "blocks", place.empty() ? what : place + ": " + what};
 }
 
-/// Whether the run is one of the uncut operator.
-bool is_uncut_run(const OpSpec& op, const FusedTiming& run) {
-  const auto cut = planner::parse_cut(run.blocks);
-  return cut && planner::overlapping_schedule(op, {std::string(kImportedVariant), {}}, cut.value()) ==
-                    planner::Schedule::Serial;
-}
-
-/// Uncut times of one kind, of all runs of an import.
+/// Uncut times of one kind, of all cuts of an import. They are medians, so that a slow first run does not count.
 class UncutTimes {
  public:
   explicit UncutTimes(std::string name) : name_(std::move(name)) {}
 
-  void add(const FusedTiming& run, double us) {
+  void add(const std::string& cut, double us) {
     if (us <= 0) return;
-    if (shortest_ == nullptr || us < least_us_) shortest_ = &run, least_us_ = us;
-    if (longest_ == nullptr || us > most_us_) longest_ = &run, most_us_ = us;
+    if (shortest_.us <= 0 || us < shortest_.us) shortest_ = {cut, us};
+    if (us > longest_.us) longest_ = {cut, us};
   }
 
   /// Errors: InvalidSpec (blocks) where one is in another unit than the others.
   [[nodiscard]] Result<void> check() const {
     constexpr double kMostUnlike = 30; // of one operator on one machine
-    if (shortest_ == nullptr || most_us_ <= kMostUnlike * least_us_) return {};
-    return bad_run(shortest_->place(), "'" + shortest_->blocks.substr(0, 64) + "': its " + name_ + " is " +
-                                           number_text(least_us_) + " us, and that of '" +
-                                           longest_->blocks.substr(0, 64) + "' " + number_text(most_us_) +
-                                           " us; times of one operator, in us, are within a factor of 30");
+    if (longest_.us <= kMostUnlike * shortest_.us) return {};
+    return bad_run("", "the " + name_ + " beside " + shortest_.cut + " is " + number_text(shortest_.us, 9) +
+                           " us, and that beside " + longest_.cut + " is " + number_text(longest_.us, 9) +
+                           " us; times of one operator, in us, are within a factor of 30");
   }
 
  private:
+  struct Named {
+    std::string cut;
+    double us = 0;
+  };
+
   std::string name_;
-  const FusedTiming *shortest_ = nullptr, *longest_ = nullptr;
-  double least_us_ = 0, most_us_ = 0;
+  Named shortest_, longest_;
 };
 
 /// Errors: as UncutTimes::check.
-Result<void> check_units(const OpSpec& op, const TimingSet& timings) {
+Result<void> check_units(const ImportedProfile& imported) {
+  const planner::Variant variant{std::string(kImportedVariant), {}};
   UncutTimes serial("serial time"), compute("compute_us"), communication("communication_us");
-  for (const FusedTiming& run : timings.fused()) {
-    if (!is_run_of(op, run)) continue;
-    serial.add(run, run.serial_us);
-    if (is_uncut_run(op, run)) serial.add(run, run.fused_us);
-    compute.add(run, run.compute_us);
-    communication.add(run, run.communication_us);
+  for (std::size_t i = 0; i < imported.cuts.size(); ++i) {
+    const planner::CutRuns& runs = imported.cuts[i];
+    const std::string& place = imported.places[i];
+    const std::string name = "'" + runs.blocks.substr(0, 64) + "'" + (place.empty() ? "" : " (" + place + ")");
+    const auto cut = planner::parse_cut(runs.blocks);
+    const bool is_uncut =
+        cut && planner::overlapping_schedule(imported.profile.op, variant, cut.value()) == planner::Schedule::Serial;
+    serial.add(name, runs.serial_us);
+    if (is_uncut) serial.add(name, runs.fused_us);
+    compute.add(name, runs.compute_us);
+    communication.add(name, runs.communication_us);
   }
   for (const auto& times : {serial, compute, communication}) MC2_TRY(times.check());
   return {};
@@ -494,7 +496,7 @@ Result<ImportedProfile> assemble_profile(const TimingSet& timings, const std::ma
     imported.notes.push_back(std::to_string(count) + (count == 1 ? " fused run is" : " fused runs are") +
                              " of another operator or m");
   MC2_TRY(check_cuts(imported));
-  MC2_TRY(check_units(op, timings));
+  MC2_TRY(check_units(imported));
   MC2_TRY(check_against_published(imported.profile));
   if (imported.profile.samples.empty() && imported.cuts.empty() && !notes.empty())
     return Error{ErrorCode::CannotFit, "", notes.front()};

@@ -36,9 +36,9 @@ bool is_digest(std::string_view text) {
 
 /// The unit of time that ends a column's name; empty where none does.
 std::string_view unit_of(std::string_view name) {
-  static constexpr std::string_view kUnits[] = {
-      "us", "usec", "usecs", "microsec", "microseconds", "ms", "msec", "msecs", "millisec", "milliseconds",
-      "ns", "nsec", "nsecs", "nanosec",  "nanoseconds",  "s",  "sec",  "secs",  "seconds",  "time"};
+  static constexpr std::string_view kUnits[] = {"us", "usec", "usecs", "microsec", "microseconds",
+                                                "ms", "msec", "msecs", "millisec", "milliseconds",
+                                                "ns", "nsec", "nsecs", "nanosec",  "nanoseconds"};
   while (!name.empty() && plain(name.substr(name.size() - 1)).empty()) name.remove_suffix(1); // "serial [ms]"
   std::size_t begin = name.size();
   while (begin > 0 && !plain(name.substr(begin - 1, 1)).empty()) --begin;
@@ -55,7 +55,8 @@ std::string unknown_time_fault(std::string_view heading) {
     const bool is_known = std::ranges::any_of(columns(), [&](const WantedColumn& column) {
       return std::ranges::find(column.names, word) != column.names.end();
     });
-    if (!is_known && !unit_of(name).empty())
+    const bool is_rate = name.find('/') != std::string_view::npos;
+    if (!is_known && !is_rate && !unit_of(name).empty())
       return "column '" + shown(name) +
              "' is named like a time, and mc2 reads fused_us, serial_us, compute_us, communication_us, "
              "compute_blocks_us "

@@ -29,40 +29,14 @@ std::string_view fault_of(const Timing& timing) {
                                                                                : "its size is outside 1 B to 1 PiB";
 }
 
-/// Times of one run that differ by more are in different units, which differ by 1000 times.
-constexpr double kMostUnalike = 100;
-/// A part takes no longer than the serial operator, except for noise. The fused one may have faster kernels for it.
-constexpr double kMostOfSerial = 1.5, kMostOfFused = 3;
-/// The parts together take no less than this share of the serial operator.
-constexpr double kLeastOfSerial = 0.1;
-
-std::string microseconds_text(double us) { return number_text(us, 9) + " us"; }
-
-/// What is wrong with a part beside the time of a whole; empty where nothing is.
-std::string part_fault(std::string_view part, double part_us, std::string_view whole, double whole_us, double most) {
-  if (whole_us <= 0 || part_us <= most * whole_us) return {};
-  return "its " + std::string(part) + ", " + microseconds_text(part_us) + ", is longer than its " + std::string(whole) +
-         ", " + microseconds_text(whole_us) + ", of which it is a part; are both in us?";
-}
-
-/// What is wrong with the uncut times beside a run, where one is in another unit; empty where nothing is.
-std::string unit_contradiction(const FusedTiming& timing) {
-  for (const auto& [part, us] :
-       {std::pair{"compute_us", timing.compute_us}, {"communication_us", timing.communication_us}})
-    for (const std::string& why : {part_fault(part, us, "serial_us", timing.serial_us, kMostOfSerial),
-                                   part_fault(part, us, "fused_us", timing.fused_us, kMostOfFused)})
-      if (!why.empty()) return why;
-  const double serial_us = timing.serial_us, parts_us = timing.compute_us + timing.communication_us;
-  if (serial_us > 0 && (serial_us > kMostUnalike * timing.fused_us || timing.fused_us > kMostUnalike * serial_us))
-    return "its fused_us, " + microseconds_text(timing.fused_us) + ", and its serial_us, " +
-           microseconds_text(serial_us) + ", differ by more than 100 times; are both in us?";
-  const bool has_both = timing.compute_us > 0 && timing.communication_us > 0;
-  if (has_both && (parts_us < kLeastOfSerial * serial_us || kMostUnalike * parts_us < timing.fused_us))
-    return "its compute_us and communication_us, " + microseconds_text(parts_us) + " together, are far below its " +
-           (serial_us > 0 ? "serial_us, " + microseconds_text(serial_us)
-                          : "fused_us, " + microseconds_text(timing.fused_us)) +
-           "; are all in us?";
-  return {};
+/// A single run as one of a cut.
+planner::CutRuns runs_of(const FusedTiming& timing) {
+  planner::CutRuns runs;
+  runs.fused_us = timing.fused_us;
+  runs.serial_us = timing.serial_us;
+  runs.compute_us = timing.compute_us;
+  runs.communication_us = timing.communication_us;
+  return runs;
 }
 
 void add_once(std::vector<std::string>& texts, std::string_view text) {
@@ -182,7 +156,8 @@ void LogSink::take(std::int64_t line, FusedTiming timing, std::string_view text)
           planner::validate_block_times(timing.fused_us, timing.compute_blocks_us, timing.communication_blocks_us);
       !fits)
     return bad(line, std::string(text) + ": " + fits.error().message);
-  for (const std::string& why : {unit_contradiction(timing), operator_fault(timing)})
+  const auto alike = planner::validate_units(runs_of(timing));
+  for (const std::string& why : {alike ? "" : alike.error().message, operator_fault(timing)})
     if (!why.empty()) return bad(line, std::string(text) + ": " + why);
   timing.line = line;
   if (!timings_.add(std::move(timing))) return skip(line, "one of more than 65536 fused runs");

@@ -58,7 +58,8 @@ void read_numbers(std::int64_t line, const json& header, const json& run, Collec
   row.time_us = {static_cast<double>(*time_us), 1}; // the tool cuts fractions of 1 us off
   const auto printed = [&run](const char* key) {
     constexpr double kSixDecimals = 5e-7;
-    return run.contains(key) ? PrintedNumber{number(run, key), kSixDecimals} : PrintedNumber();
+    const auto at = run.find(key); // null is no measured 0
+    return at != run.end() && at->is_number() ? PrintedNumber{number(run, key), kSixDecimals} : PrintedNumber();
   };
   row.alg_bandwidth = printed("coll_algobw_gbs");
   row.bus_bandwidth = printed("coll_busbw_gbs");

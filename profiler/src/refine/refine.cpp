@@ -153,7 +153,7 @@ std::string unit_question(double us, double lane_us) {
 Result<void> validate_uncut_time(const UncutTime& time) {
   const bool is_alike = kMostFaster * time.us >= time.lane_us && time.us <= kMostSlower * time.lane_us;
   if (!(time.us > 0) || !(time.lane_us > 0) || is_alike) return {};
-  return Error{ErrorCode::CannotFit, "cut",
+  return Error{ErrorCode::InvalidSpec, "cut",
                std::string("its ") + time.name + ", " + number_text(time.us) + " us, is far " +
                    (time.us < time.lane_us ? "below" : "above") + " what the " + time.lane + " alone takes, " +
                    number_text(time.lane_us) + " us; " + unit_question(time.us, time.lane_us)};

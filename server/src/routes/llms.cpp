@@ -21,6 +21,10 @@ Result<finder::LlmQuestion> llm_question(const Query& query, planner::LlmConfig 
   MC2_ASSIGN(const auto given_first, query.integer("first_m", 1, planner::kMaxRangeAxis));
   const std::int64_t first = given_first.value_or(1);
   MC2_ASSIGN(const auto last, query.integer("m", first, planner::kMaxRangeAxis));
+  if (!last && first > kUsualTokens)
+    return Error{ErrorCode::InvalidSpec, "m",
+                 "is missing; the usual last one, " + std::to_string(kUsualTokens) + ", is below first_m, " +
+                     std::to_string(first)};
   return finder::LlmQuestion{.name = config.name,
                              .layers = config.layers(),
                              .config = config,

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "mc2/store/codec.hpp"
 #include "mc2/store/text.hpp"
 #include "mc2/store/token.hpp"
 #include "routes/routes.hpp"
@@ -19,6 +20,7 @@ constexpr std::size_t kShownKey = 64; ///< bytes that messages show
 
 /// Errors: Malformed, UnknownName.
 Result<Wanted> read_wanted(std::string_view body) {
+  MC2_TRY(store::require_json(body));
   const auto document = nlohmann::json::parse(body, nullptr, false);
   if (!document.is_object())
     return Error{ErrorCode::Malformed, "",

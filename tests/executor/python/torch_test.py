@@ -625,6 +625,10 @@ class RanksTest(Refusals):
         self.refused(
             "unsupported", "bias", call, x, w, bias=torch.ones(48, dtype=product, requires_grad=True), **scales
         )
+        learnt = torch.tensor([0.5], requires_grad=True)
+        self.refused("unsupported", "x_scale", call, x, w, x_scale=learnt, w_scale=scales["w_scale"])
+        with torch.no_grad():
+            self.assert_near(call(x, w, x_scale=learnt, w_scale=scales["w_scale"]), expected, product)
         if dtype.is_floating_point:
             self.refused("invalid_spec", "x_scale", call, x, w)
         self.refused("unsupported", "dtype", mc2.torch.tune, kind, m=M, n=48, k=32, dtype=dtype)

@@ -59,6 +59,7 @@ embed::FinderOptions read_context_options(const mc2_context_options* address) {
   if ((from.flags & MC2_CONTEXT_NO_ENVIRONMENT) == 0) environment = take(embed::read_environment());
   auto options = embed::finder_options(environment);
   if (from.store != nullptr) options.store = from.store;
+  if (options.store.empty()) options.read_only_stores.clear(); // no store means none of the system's either
   take_service(from, environment, options);
   take_lists(from, options);
   if (from.refresh_ms != 0) options.refresh = std::chrono::milliseconds(from.refresh_ms);

@@ -246,7 +246,11 @@ planner::PlanOptions read_plan_options(const mc2_plan_options* address, const pl
   return options;
 }
 
-std::string_view read_document(const char* json, std::size_t length) { return {&given(json, "json"), length}; }
+std::string_view read_document(const char* json, std::size_t length) {
+  std::string_view document(&given(json, "json"), length);
+  if (document.ends_with('\0')) document.remove_suffix(1); // of a caller who counts the end of C's text
+  return document;
+}
 
 void hand_out_text(std::string_view text, const char** to, std::size_t* length) {
   given(to, "json") = text.data();

@@ -195,7 +195,7 @@ def _call_scaled(
     operand = _scaled.Scaled(_as_matrix(x), x_scale, w_scale)
     if found.size == 1:
         y = epilogue.finish(operand.times(w))[0]
-    elif isinstance(found, Group):
+    elif isinstance(found, Group) and _are_plain(x, w, epilogue) and is_plain(x_scale) and is_plain(w_scale):
         y = _ops.run_scaled(op, found, operand, w, epilogue)
     else:
         operator = getattr(torch.ops.mc2, f"scaled_{op}")
@@ -257,7 +257,7 @@ def _checked_group(
             x.layout,
             w.layout,
             None if epilogue is NONE else _facts_of(epilogue),
-            None if scales is None else (w.stride(), *map(_fact_of, scales), torch.is_grad_enabled()),
+            None if scales is None else _facts_of_scaled(x, w, epilogue, scales),
         )
         found = _checked.get(key)
     except (AttributeError, TypeError):  # _groups.resolve() and _check() name an argument that is no group or tensor
@@ -273,6 +273,11 @@ def _checked_group(
 def _facts_of(epilogue: Epilogue) -> tuple[typing.Any, ...]:
     bias, residual, norm_weight, epsilon = epilogue
     return _fact_of(bias), _fact_of(residual), _fact_of(norm_weight), epsilon
+
+
+def _facts_of_scaled(x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue, scales: _Scales) -> tuple[typing.Any, ...]:
+    with_gradient = [tensor is not None and tensor.requires_grad for tensor in (x, w, *scales, *epilogue[:2])]
+    return w.stride(), *map(_fact_of, scales), torch.is_grad_enabled() and any(with_gradient)
 
 
 def _fact_of(tensor: torch.Tensor | None) -> tuple[typing.Any, ...] | None:
@@ -365,6 +370,7 @@ def _check_scales(x: torch.Tensor, w: torch.Tensor, more: dict[str, torch.Tensor
     for name, tensor in more.items():
         if tensor.dtype != _scaled.PRODUCT:
             raise Error("invalid_spec", name, f"is {tensor.dtype}; products of {x.dtype} are {_scaled.PRODUCT}")
+    for name, tensor in {"x": x, "w": w, **given, **more}.items():
         if tensor.requires_grad and torch.is_grad_enabled():
             raise Error("unsupported", name, f"requires a gradient, which products of {x.dtype} have not")
 

@@ -92,6 +92,10 @@ struct CutRuns {
   double relative_error = 0; ///< standard error of fused_us; 0 if the runs do not tell it
 };
 
+/// Checks that the times of a cut's runs are in one unit: the parts are no longer than the whole, and the whole is
+/// about as long as its parts. Errors: InvalidSpec (blocks), naming both times.
+[[nodiscard]] Result<void> validate_units(const CutRuns& runs);
+
 } // namespace mc2::planner
 
 #pragma GCC visibility pop

@@ -96,7 +96,7 @@ struct Refinement {
 
 /// Checks the uncut times of a measured cut (serial_us and its parts, and fused_us where nothing overlaps) against the
 /// times of the model's lanes: a time that is more than 10 times shorter than that of the lane, or 100 times longer, is
-/// in another unit, and would be believed to be the machine's speed. Errors: CannotFit, naming the time, the cut and
+/// in another unit, and would be believed to be the machine's speed. Errors: InvalidSpec, naming the time, the cut and
 /// what the lane takes; as planner::restricted_to().
 [[nodiscard]] Result<void> validate_uncut_times(const planner::OpSpec& op, const planner::CostModel& model,
                                                 const MeasuredCut& cut);
