@@ -136,7 +136,8 @@ class FourHostsTest(mpi_test.JobTest):
             cut = ["--blocks", "128,384" if kind == "matmul_all_reduce" else "64,64", "--pairs", 3]
             operator = [*SHAPE, "--op", kind, "--ranks", "4", "--no-pin", "--variant", "ring(sleep_us=50)"]
             done = self.complete_job("run", *operator, *cut, "--json", rank_count=4)
-            self.assertRegex(json.loads(done.stdout)["plan"]["fingerprint"]["slow_links"], r"^0-1:(4|8|16)x$")
+            slow_links = json.loads(done.stdout)["plan"]["fingerprint"]["slow_links"]
+            self.assertRegex(slow_links, r"(^|,)0-1:(4|8|16)x")  # on a busy machine others may seem slow, too
         page = self.complete_job("doctor", rank_count=4).stdout
         self.assertRegex(page, r"slow links\s+between nodes: 0-1:")
         self.assertNotIn("ranks are asked for", page)  # the job asks for as many ranks as there are
