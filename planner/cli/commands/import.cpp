@@ -185,8 +185,9 @@ std::string cuts_page(const std::vector<planner::CutRuns>& cuts) {
   return table(rows);
 }
 
-/// The error of a measured cut, with the place of its first run where that is known.
-Error bad_cuts(const Error& error, const profiler::ImportedProfile& imported = {}) {
+/// The error as it is told: one of a measured cut has the place of its first run where that is known.
+Error told(const Error& error, const profiler::ImportedProfile& imported = {}) {
+  if (error.field != "blocks") return error;
   for (std::size_t i = 0; i < imported.cuts.size(); ++i)
     if (error.message.starts_with("'" + imported.cuts[i].blocks.substr(0, 64) + "'") && !imported.places[i].empty())
       return {error.code, "", "measured cuts: " + imported.places[i] + ": " + error.message};
@@ -215,8 +216,7 @@ Result<void> ImportCommand::keep(const profiler::ImportedProfile& imported) cons
   store::Store& writable = layers.writable();
   const std::string& device = profile.fingerprint.fields.at("device");
   const auto kept = store::keep_imported(writable, machine, profile, imported.cuts, utc_now());
-  if (!kept && kept.error().field == "blocks") return bad_cuts(kept.error(), imported);
-  if (!kept) return kept.error().field == "device" ? as_option(kept.error()) : kept.error();
+  if (!kept) return kept.error().field == "device" ? as_option(kept.error()) : told(kept.error(), imported);
   const auto& [samples, measurements] = kept.value();
   if (samples.empty() && measurements.empty()) {
     std::cout << "  note: all of it is kept already; nothing was added\n";
@@ -251,11 +251,11 @@ Result<ExitCode> ImportCommand::run() const {
   std::cout << notes_text(imported.notes);
   if (is_dry) {
     const auto fits = profiler::check_import(imported.timings, imported.facts, question.value());
-    if (!fits) return fits.error().field == "blocks" ? bad_cuts(fits.error()) : fits.error();
+    if (!fits) return told(fits.error());
     return ExitCode::Success;
   }
   const auto assembling = profiler::assemble_profile(imported.timings, imported.facts, question.value());
-  if (!assembling) return assembling.error().field == "blocks" ? bad_cuts(assembling.error()) : assembling.error();
+  if (!assembling) return told(assembling.error());
   const auto& assembled = assembling.value();
   const auto& profile = assembled.profile;
   std::cout << profile_page(profile) << cuts_page(assembled.cuts) << "\n";
