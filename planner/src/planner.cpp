@@ -62,11 +62,18 @@ Result<Plan> require_readable(Plan plan) {
                "gives a plan that cannot be kept for " + plan.op.text() + ": " + verdict.error().text()};
 }
 
-std::string assumptions_text(const PlanOptions& options) {
+/// @param assumed  the costs of the plan's variant with the assumptions
+std::string assumptions_text(const PlanOptions& options, const VariantCost& assumed) {
   std::string text;
-  if (options.contention)
-    text = "slow-downs of " + number_text(options.contention->compute) + " (compute) and " +
-           number_text(options.contention->communication) + " (communication)";
+  if (options.contention) {
+    text = "slow-downs of " + number_text(options.contention->compute) + " (compute) and ";
+    const double factor = assumed.communication.slowdown;
+    if (factor < 1)
+      text += "not of " + number_text(options.contention->communication) + ", but of the measured " +
+              number_text(factor) + " (communication, of which the matmul does a part)";
+    else
+      text += number_text(factor) + " (communication)";
+  }
   if (options.block_overhead_us)
     text += (text.empty() ? "" : " and ") + number_text(*options.block_overhead_us) + " us per block";
   return "assumed as asked: " + text;
@@ -200,7 +207,9 @@ Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptio
     const Assumed assumed = assume(model, options);
     MC2_ASSIGN(auto plan, make_plan(op, assumed.model, assumed.options, is_stopped));
     plan.block_overhead_us = options.block_overhead_us;
-    plan.reason += "; " + assumptions_text(options);
+    const VariantCost* const cost = assumed.model.cost_of(plan.variant);
+    MC2_CHECK(cost != nullptr, "the plan was made by this model");
+    plan.reason += "; " + assumptions_text(options, *cost);
     return plan;
   }
   MC2_TRY(strategies::check_question(op, model));

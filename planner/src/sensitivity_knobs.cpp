@@ -75,8 +75,8 @@ void turn_variant(VariantCost& cost, Parameter parameter, double today, double v
   };
   const auto fix = [&](LaneCost& lane) { lane.fixed_us = std::max(0.0, lane.fixed_us + added); };
   switch (parameter) {
-    case Parameter::ComputeTime: cost.compute.curve = scaled(cost.compute.curve, value); break;
-    case Parameter::CommunicationTime: cost.communication.curve = scaled(cost.communication.curve, value); break;
+    case Parameter::ComputeTime: cost = scaled(std::move(cost), value, 1); break;
+    case Parameter::CommunicationTime: cost = scaled(std::move(cost), 1, value); break;
     case Parameter::CommunicationLatency: {
       CostCurve& curve = cost.communication.curve;
       const double least = -latency_us(curve);

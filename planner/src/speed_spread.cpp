@@ -43,12 +43,6 @@ double half_width(std::span<const SpeedRatio> newest_first, double SpeedRatio::*
   return conformal_quantile(deviations, miss_share);
 }
 
-/// The shorter cut axis over the longer.
-double nearness(const OpSpec& a, const OpSpec& b) {
-  const auto length = [](const OpSpec& op) { return static_cast<double>(cut_axis_length(op)); };
-  return std::min(length(a), length(b)) / std::max(length(a), length(b));
-}
-
 /// The interval of two independent errors together, at most as wide as a curve's may be.
 double joined_interval(double one, double other) { return std::min(std::hypot(one, other), kMaxCurveInterval); }
 
@@ -74,10 +68,8 @@ SpeedSpread speed_spread(std::span<const SpeedRatio> ratios, double serial_us) {
           tells_of_runs ? half_width(near, &SpeedRatio::makespan, kPriorSpeedDeviation) : 0};
 }
 
-SpeedLevel speed_level(const CostModel& model, const MessageTimes& messages, const OpSpec& op,
-                       std::span<const UncutRun> runs) {
-  double compute = 0, communication = 0, age_weight = 1, weights = kProfileWeight;
-  SpeedLevel level;
+std::vector<RunSpeed> run_speeds(const CostModel& model, const MessageTimes& messages, std::span<const UncutRun> runs) {
+  std::vector<RunSpeed> speeds;
   for (const UncutRun& run : runs) {
     if (!has_same_block_costs(model.op, run.op) || !(run.compute_us > 0) || !(run.communication_us > 0)) continue;
     auto alone = restricted_to(run.variant, model);
@@ -86,16 +78,23 @@ SpeedLevel speed_level(const CostModel& model, const MessageTimes& messages, con
     const double compute_us = predicted.variants.front().uncut_compute_us(run.op);
     const double communication_us = predicted.variants.front().uncut_communication_us(run.op);
     if (!(compute_us > 0 && communication_us > 0 && std::isfinite(compute_us * communication_us))) continue;
-    const double weight = age_weight * nearness(run.op, op);
-    compute += weight * std::log(run.compute_us / compute_us);
-    communication += weight * std::log(run.communication_us / communication_us);
+    speeds.push_back({std::log(run.compute_us / compute_us), std::log(run.communication_us / communication_us),
+                      static_cast<double>(cut_axis_length(run.op))});
+  }
+  return speeds;
+}
+
+SpeedLevel speed_level(std::span<const RunSpeed> runs, const OpSpec& op) {
+  const auto length = static_cast<double>(cut_axis_length(op));
+  double compute = 0, communication = 0, age_weight = 1, weights = kProfileWeight;
+  for (const RunSpeed& run : runs) {
+    const double weight = age_weight * std::min(run.length, length) / std::max(run.length, length);
+    compute += weight * run.log_compute;
+    communication += weight * run.log_communication;
     weights += weight;
     age_weight *= kOlderWeight;
-    ++level.run_count;
   }
-  level.compute = std::exp(compute / weights);
-  level.communication = std::exp(communication / weights);
-  return level;
+  return {std::exp(compute / weights), std::exp(communication / weights), static_cast<int>(runs.size())};
 }
 
 CostModel with_level(CostModel model, const SpeedLevel& level) {

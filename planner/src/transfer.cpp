@@ -362,8 +362,12 @@ MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled) {
 
 bool depends_on_length(const CostModel& model, const MessageTimes& messages) {
   const auto has_several = [](const auto& one) { return one.second.size() > 1; };
+  // A saving is a time, so the factor that stands for it depends on the length of the message.
+  const auto saves = [&](const VariantCost& cost) {
+    return cost.communication.slowdown < 1 && messages.by_variant.contains(cost.variant.text());
+  };
   return gpu_rates(model.fingerprint, model.op) || !messages.saved_us_by_variant.empty() ||
-         std::ranges::any_of(messages.by_variant, has_several);
+         std::ranges::any_of(messages.by_variant, has_several) || std::ranges::any_of(model.variants, saves);
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -131,12 +132,18 @@ TEST(FindRanges, AGapEndsWhereTheReasonDoes) {
   EXPECT_EQ(ranges.gaps[1], (planner::PlanGap{66, 198, "topology.algorithms: name none"}));
 }
 
+/// Many runs of m rows that were off as `run` says, so that the spread is that of these runs.
+std::vector<planner::SpeedRatio> runs_like(const FoundModel& found, std::int64_t m, planner::SpeedRatio run) {
+  run.serial_us = predict_uncut_with(found, op_of(m), found.model.variants.front().variant).value().serial_us;
+  return {60, run};
+}
+
 TEST(FindRanges, AreLessSureAsLaterRunsSay) {
   Models models;
   models.add(1024, 1);
   const auto unsure = [&](const PlanQuestion& asked) {
     auto found = models.find(asked);
-    found.value().spread.overlap = 0.3;
+    found.value().ratios = runs_like(found.value(), 1024, {.overlap = std::exp(0.3)});
     return found;
   };
   const PlanRanges sure = find_ranges(models.finder(), question(1024), 1024).value();
@@ -145,13 +152,14 @@ TEST(FindRanges, AreLessSureAsLaterRunsSay) {
 }
 
 // No run of this operator is known, but longer and shorter runs of others are.
-TEST(FindRanges, EachOctaveIsAsSureAsRunsOfItsLengthWere) {
+TEST(FindRanges, EachMIsAsSureAsRunsOfItsLengthWere) {
   Models models;
   models.add(1024, 1);
   const auto unsure_above = [&](const PlanQuestion& asked) {
     auto found = models.find(asked);
-    found.value().has_later_runs = true;
-    found.value().spread.overlap = asked.op.m < 300 ? 0.02 : 0.3;
+    const auto longer = runs_like(found.value(), 3000, {.overlap = std::exp(0.3)});
+    found.value().ratios = runs_like(found.value(), 100, {.overlap = std::exp(0.02)});
+    found.value().ratios->insert(found.value().ratios->end(), longer.begin(), longer.end());
     return found;
   };
   const auto low_at = [&](std::int64_t m, std::int64_t first_m) {
@@ -168,35 +176,64 @@ TEST(FindRanges, ATimeIsAsSureAsEarlierRunsWere) {
   models.add(1024, 1);
   const PlanQuestion asked = question(1024);
   FoundModel found = models.find(asked).value();
-  found.spread = {.compute = 0.8, .communication = 0.8, .overlap = 0.02, .makespan = 0.05};
+  const auto factor = [](double log_ratio) { return std::exp(log_ratio); };
+  planner::SpeedRatio run{factor(0.8), factor(0.8), factor(0.02), 0, factor(0.05)};
+  const FoundModel pure = found;
+  found.ratios = runs_like(pure, 1024, run);
   const auto width = [&](const planner::Plan& plan) {
     return (plan.makespan.high_us - plan.makespan.low_us) / plan.makespan.us;
   };
   EXPECT_LT(width(plan_with(found, asked).value()), 0.3);
   EXPECT_GE(width(plan_with(found, asked).value()), 0.1);
-  found.spread.makespan = 2; // wider than the lanes' spread, which then holds
+  run.makespan = factor(2); // wider than the lanes' spread, which then holds
+  found.ratios = runs_like(pure, 1024, run);
   EXPECT_GT(width(plan_with(found, asked).value()), 1);
 }
 
-TEST(FindRanges, TakeEachOctaveAtTheSpeedOfItsMiddle) {
+TEST(FindRanges, TakeEachMAtTheSpeedOfRunsOfItsLength) {
   Models models;
   models.add(1024, 1);
-  const auto faster = [&](const PlanQuestion& asked) {
+  const auto slower_below = [&](const PlanQuestion& asked) {
     auto found = models.find(asked);
-    found.value().level = {.compute = asked.op.m < 300 ? 3.0 : 1.0, .communication = 1, .run_count = 1};
+    found.value().run_speeds = {{std::log(3.0), 0, 100}, {0, 0, 1000}};
+    found.value().ratios = runs_like(found.value(), 1000, {});
     return found;
   };
-  const PlanRanges ranges = find_ranges(faster, question(1000), 100).value(); // 100:199, 200:399, 400:799, 800:1000
+  const PlanRanges ranges = find_ranges(slower_below, question(1000), 100).value();
   ASSERT_TRUE(ranges.validate());
   EXPECT_EQ(ranges.planned_count, 901);
   EXPECT_TRUE(ranges.gaps.empty());
-  for (const auto& [m, middle_m] : {std::pair{100, 141}, {399, 282}, {400, 565}, {1000, 894}}) {
-    const auto there = faster(question(middle_m)).value();
-    const auto own = plan_with(there, question(m)).value();
+  for (const std::int64_t m : {100, 399, 400, 1000}) {
+    const auto found = slower_below(question(m)).value();
+    const auto own = plan_with(found, question(m)).value();
     const auto plan = planner::plan_at(ranges, m).value();
-    const double us = plan.overlaps() ? predict_with(there, question(m), plan.cut).value().makespan.us
-                                      : predict_uncut_with(there, plan.op, plan.variant).value().makespan.us;
+    const double us = plan.overlaps() ? predict_with(found, question(m), plan.cut).value().makespan.us
+                                      : predict_uncut_with(found, plan.op, plan.variant).value().makespan.us;
     EXPECT_LE(us, own.makespan.us * (1 + planner::kRangeTolerance) * (1 + 1e-9)) << m;
+  }
+}
+
+// The matmul does a part of the collective: a saving of so many us, whose share depends on the message's length.
+TEST(FindRanges, TakeASavingAsThatMAlone) {
+  Models models;
+  models.add(4096, 0.1);
+  CostModel& model = models.by_m[4096];
+  model.variants.front().communication.curve = mc2::testing::affine(planner::CurveAxis::Bytes, 10, 1.0 / 65536);
+  model.variants.front().communication.slowdown = 0.8;
+  const auto found_at = [&](const PlanQuestion& asked) {
+    auto found = models.find(asked);
+    found.value().messages = planner::message_times(std::vector{model}, model.op);
+    return found;
+  };
+  PlanQuestion asked = question(4096);
+  asked.options = planner::PlanOptions{.require_significant_gain = false};
+  const PlanRanges ranges = find_ranges(found_at, asked, 512).value();
+  for (std::int64_t m = 512; m <= 4096; m += 89) {
+    asked.op.m = m;
+    const auto found = found_at(asked).value();
+    const auto own = plan_with(found, asked).value();
+    const auto plan = planner::plan_at(ranges, m).value();
+    EXPECT_LE(predict_with(found, asked, plan.cut).value().makespan.us, own.makespan.us * 1.02) << m;
   }
 }
 
@@ -211,8 +248,13 @@ TEST(FindModel, ALevelHoldsForMessagesOfEveryLength) {
   };
   std::map<std::int64_t, double> profiled_us;
   for (const std::int64_t m : {300, 512, 700, 1024, 3000}) profiled_us[m] = communication_us(m);
-  found.level = {.compute = 1, .communication = 3, .run_count = 1};
-  for (const auto& [m, us] : profiled_us) EXPECT_NEAR(communication_us(m), 3 * us, 1e-9 * us) << m;
+  const planner::RunSpeed slower{.log_communication = std::log(3.0), .length = 1024};
+  found.run_speeds = {60, slower};
+  for (const auto& [m, us] : profiled_us) {
+    const double factor = level_at(found, op_of(m)).communication;
+    EXPECT_GT(factor, 1.5);
+    EXPECT_NEAR(communication_us(m), factor * us, 1e-9 * us) << m;
+  }
 }
 
 double width(const planner::Plan& plan) { return (plan.makespan.high_us - plan.makespan.low_us) / plan.makespan.us; }
@@ -233,7 +275,7 @@ TEST(FindModel, AnIntervalGrowsWithTheDistanceToTheBlocksThatWereMeasured) {
 TEST(FindModel, APlanTellsThatItsMachineWasSeenOnceOnly) {
   FoundModel found{.model = model_of(1024, 1)};
   EXPECT_THAT(plan_with(found, question(512)).value().makespan.reason, Not(HasSubstr("one session")));
-  found.has_later_runs = false;
+  found.ratios.emplace();
   EXPECT_THAT(plan_with(found, question(512)).value().makespan.reason, HasSubstr("of one session"));
 }
 
@@ -243,7 +285,6 @@ TEST(FindRanges, TakeMessagesOfEachLengthAsThatMAlone) {
   const auto of_row = static_cast<double>(planner::traits_of(op_of(1024).kind).message_bytes_per_unit(op_of(1024)));
   const auto found_at = [&](const PlanQuestion& asked) {
     auto found = models.find(asked);
-    found.value().has_later_runs = false; // one speed for all m
     const planner::VariantCost& cost = found.value().model.variants.front();
     const auto times_of_curve = [&](double rows, double factor) {
       return planner::MessageTimes::Point{rows * of_row, factor * cost.communication.curve.time_us(rows * of_row)};

@@ -182,6 +182,20 @@ TEST(Sensitivity, EveryFlipIsConfirmedByPlanningThere) {
   }
 }
 
+// The matmul of a rank's own shard may have a curve of its own.
+TEST(Sensitivity, ComputeTimeIsThatOfTheOwnShardToo) {
+  OpSpec op = testing::all_reduce_op(8192, 3072, 4096, DType::F16, 4);
+  op.kind = OpKind::AllGatherMatmul;
+  CostModel model =
+      testing::model_of(op, testing::affine(CurveAxis::Rows, 5, 0.1), testing::affine(CurveAxis::Bytes, 10, 2.7e-6));
+  model.variants[0].local_compute = testing::affine(CurveAxis::Rows, 5, 0.1 / 3);
+  const auto time = of(study(model), Parameter::ComputeTime);
+  ASSERT_FALSE(time.lower.flips.empty() && time.higher.flips.empty());
+  for (const Excursion* excursion : {&time.lower, &time.higher})
+    for (const Flip& flip : excursion->flips)
+      EXPECT_EQ(make_plan(op, scaled(model, flip.value, 1), {}).value().cut, flip.cut) << flip.text;
+}
+
 TEST(Sensitivity, APlanThatIsNotTheBestSaysWhatItLoses) {
   const CostModel model = two_block_model(10);
   const Plan uncut = predict_cut(model.op, model, model.variants[0].variant, Cut{{256}}).value();

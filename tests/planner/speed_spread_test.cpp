@@ -98,15 +98,16 @@ UncutRun run_of(OpSpec op, double compute, double communication) {
 
 TEST(SpeedLevel, ANewerRunCountsMoreAndTheProfileAlways) {
   const CostModel model = measured_model();
-  EXPECT_EQ(speed_level(model, {}, kOp, {}), SpeedLevel());
+  EXPECT_EQ(speed_level(run_speeds(model, {}, {}), kOp), SpeedLevel());
   // The run weighs 1, the profile 1/2.
   const std::vector<UncutRun> one{run_of(kOp, 1.3, 0.9)};
-  EXPECT_NEAR(speed_level(model, {}, kOp, one).compute, std::pow(1.3, 1 / 1.5), 1e-9);
-  EXPECT_NEAR(speed_level(model, {}, kOp, one).communication, std::pow(0.9, 1 / 1.5), 1e-9);
+  EXPECT_NEAR(speed_level(run_speeds(model, {}, one), kOp).compute, std::pow(1.3, 1 / 1.5), 1e-9);
+  EXPECT_NEAR(speed_level(run_speeds(model, {}, one), kOp).communication, std::pow(0.9, 1 / 1.5), 1e-9);
   // The newer run weighs 1, the older one 1/2, the profile 1/2.
   const std::vector<UncutRun> two{run_of(kOp, 1.3, 1), run_of(kOp, 1.1, 1)};
-  EXPECT_NEAR(speed_level(model, {}, kOp, two).compute, std::exp((std::log(1.3) + std::log(1.1) / 2) / 2), 1e-9);
-  EXPECT_EQ(speed_level(model, {}, kOp, two).run_count, 2);
+  EXPECT_NEAR(speed_level(run_speeds(model, {}, two), kOp).compute, std::exp((std::log(1.3) + std::log(1.1) / 2) / 2),
+              1e-9);
+  EXPECT_EQ(speed_level(run_speeds(model, {}, two), kOp).run_count, 2);
 }
 
 TEST(SpeedLevel, ARunOfAnotherLengthCountsTheLessTheFartherItIs) {
@@ -116,8 +117,8 @@ TEST(SpeedLevel, ARunOfAnotherLengthCountsTheLessTheFartherItIs) {
     OpSpec other = kOp;
     other.m = m;
     const std::vector<UncutRun> one{run_of(other, 1.3, 1)};
-    EXPECT_NEAR(speed_level(model, {}, kOp, one).compute, std::pow(1.3, 1.0 / 3), 1e-9);
-    EXPECT_NEAR(speed_level(model, {}, other, one).compute, std::pow(1.3, 1 / 1.5), 1e-9);
+    EXPECT_NEAR(speed_level(run_speeds(model, {}, one), kOp).compute, std::pow(1.3, 1.0 / 3), 1e-9);
+    EXPECT_NEAR(speed_level(run_speeds(model, {}, one), other).compute, std::pow(1.3, 1 / 1.5), 1e-9);
   }
 }
 
@@ -126,7 +127,8 @@ TEST(SpeedLevel, IsOfTheModelsOperatorAndVariantsOnly) {
   other_width.op.n *= 2;
   other_variant.variant.name = "unheard of";
   no_time.compute_us = 0;
-  EXPECT_EQ(speed_level(measured_model(), {}, kOp, std::vector{other_width, other_variant, no_time}), SpeedLevel());
+  EXPECT_EQ(speed_level(run_speeds(measured_model(), {}, std::vector{other_width, other_variant, no_time}), kOp),
+            SpeedLevel());
 }
 
 TEST(SpeedLevel, MovesMeasuredCurves) {

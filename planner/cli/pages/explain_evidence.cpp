@@ -52,7 +52,8 @@ void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layer
     auto model = finder::find_model({.given = {}, .kept = finder::kept_in(shared)},
                                     {.op = plan.op, .machine = plan.fingerprint, .may_transfer = is_transferred});
     if (model) {
-      if (!plan.validation) evidence.level = model.value().level; // a raced plan was made for the model's speed
+      if (!plan.validation) // a raced plan was made for the model's speed
+        evidence.level = finder::level_at(model.value(), plan.op);
       evidence.model = std::move(model.value().model);
     } else
       note_missing_model(evidence, model.error().message);

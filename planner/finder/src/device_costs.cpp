@@ -48,10 +48,18 @@ Error unknown_costs(const std::string& device, const OpSpec& op, const std::opti
   return unpublished;
 }
 
+/// An error about imported samples, with the device as its field: a question names no samples.
+Error of_imported(const std::string& device, const Error& error) {
+  if (error.field == "device") return error;
+  return {error.code, "device", "the times imported for '" + device + "' give no costs: " + error.text()};
+}
+
 /// A model from imported samples alone, for a device without published figures.
-Result<DeviceCosts> measured_costs(const Profile& profile) {
-  MC2_ASSIGN(auto fitted, profiler::fit_cost_model(profile));
-  return DeviceCosts{.model = std::move(fitted.model), .notes = std::move(fitted.notes), .is_measured = true};
+Result<DeviceCosts> measured_costs(const std::string& device, const Profile& profile) {
+  auto fitted = profiler::fit_cost_model(profile);
+  if (!fitted) return of_imported(device, fitted.error());
+  auto& [model, notes] = fitted.value();
+  return DeviceCosts{.model = std::move(model), .notes = std::move(notes), .is_measured = true};
 }
 
 void note_source(const std::string& device, DeviceCosts& costs) {
@@ -74,11 +82,13 @@ Result<DeviceCosts> costs_of_parts(const std::string& device, const OpSpec& op, 
   auto published = planner::device_model(device, op);
   if (!published && profile.samples.empty()) return unknown_costs(device, op, kept, published.error());
   if (!published) {
-    auto measured = measured_costs(profile);
+    auto measured = measured_costs(device, profile);
     const bool is_of_others = !measured && published.error().code != ErrorCode::UnknownName; // of the same device
     return is_of_others ? Result<DeviceCosts>(published.error()) : std::move(measured);
   }
-  MC2_ASSIGN(auto overridden, profiler::override_model(std::move(published).value(), profile));
+  auto overriding = profiler::override_model(std::move(published).value(), profile);
+  if (!overriding) return of_imported(device, overriding.error());
+  profiler::FitSummary& overridden = overriding.value();
   DeviceCosts costs{.model = std::move(overridden.model), .notes = {}};
   costs.is_measured = !profile.samples.empty();
   if (!imported.is_empty())

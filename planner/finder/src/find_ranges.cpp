@@ -1,7 +1,6 @@
 #include "mc2/finder/find_ranges.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -106,21 +105,7 @@ class Segments {
     ++result_.planned_count;
     return {};
   }
-  /// The speed of later runs depends on m, and so does their spread. Those at the middle of each octave of m stand for
-  /// the whole octave.
   Result<void> plan_rows(const FoundModel& found, std::int64_t last_m) {
-    if (!found.has_later_runs) return plan_at_one_speed(found, last_m);
-    while (next_m_ <= last_m) {
-      const std::int64_t end_m = std::min(2 * next_m_ - 1, last_m);
-      const auto middle_m = static_cast<std::int64_t>(std::sqrt(static_cast<double>(next_m_ * end_m)));
-      MC2_ASSIGN(const auto there, find_(at_m(question_, std::max(middle_m / step_ * step_, next_m_))));
-      MC2_TRY(plan_at_one_speed(there, end_m));
-      next_m_ = end_m + 1;
-      skip_to_legal();
-    }
-    return {};
-  }
-  Result<void> plan_at_one_speed(const FoundModel& found, std::int64_t last_m) {
     const FoundModel used = reaching(found, last_m);
     const auto label = [&](planner::Plan plan) { return labelled(std::move(plan), used, question_); };
     const auto model_from = [&](std::int64_t m) { return model_until(used, m, last_m); };
@@ -138,10 +123,11 @@ class Segments {
     if (!longest || !is_same_answer(longest.value(), found)) return found;
     found.model = std::move(longest.value().model);
     found.transfer = std::move(longest.value().transfer);
+    found.run_speeds = std::move(longest.value().run_speeds);
     return found;
   }
-  /// The model for the m from first_m on. If the model depends on m, it is the one for the last of a few similar m, and
-  /// is valid up to there. The m that was profiled is never grouped with others.
+  /// The model for the m from first_m on. If the model or the speed of later runs depends on m, it is the one for the
+  /// last of a few similar m, and is valid up to there. The m that was profiled is never grouped with others.
   [[nodiscard]] planner::ModelUntil model_until(const FoundModel& found, std::int64_t first_m,
                                                 std::int64_t last_m) const {
     const auto model_at = [&](std::int64_t m) {
@@ -150,7 +136,9 @@ class Segments {
     const std::int64_t profiled_m = found.messages.profiled.m;
     if (first_m == profiled_m) return {first_m, model_at(first_m)};
     if (first_m < profiled_m) last_m = std::min(last_m, profiled_m - 1);
-    if (planner::depends_on_length(found.model, found.messages)) last_m = std::min(last_m, last_alike(first_m));
+    const bool has_later_runs = found.ratios && !found.ratios->empty();
+    const bool depends_on_m = has_later_runs || planner::depends_on_length(found.model, found.messages);
+    if (depends_on_m) last_m = std::min(last_m, last_alike(first_m));
     return {last_m, model_at(last_m)};
   }
   /// The last m that is similar to first_m; the last that fills whole tiles of rows, if there is one, since a kernel

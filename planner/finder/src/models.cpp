@@ -92,6 +92,19 @@ Kept kept_in_unnamed(const store::Store& store) {
   return kept_by([&store](const auto& body) { return unnamed(body(store)); });
 }
 
+Kept with_short_reasons(Kept kept) {
+  kept.find_model = [find = kept.find_model](const OpSpec& op, const planner::Fingerprint& machine) {
+    auto found = find(op, machine);
+    if (found) return found;
+    Error refused = found.error();
+    if (refused.code == ErrorCode::NotFound)
+      refused = {ErrorCode::NotFound, "", "the store has no cost model for " + op.text() + " on this machine"};
+    refused.message.resize(std::min(refused.message.size(), refused.message.find("; ")));
+    return Result<CostModel>(std::move(refused));
+  };
+  return kept;
+}
+
 std::string why_not_transferred(const ModelPlaces& places, const PlanQuestion& question) {
   const auto transfer = transferred(neighbours(places, question), question);
   return transfer ? "" : transfer.error().message;
@@ -105,19 +118,14 @@ Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& que
   if (question.variant) {
     MC2_ASSIGN(model, planner::restricted_to(*question.variant, std::move(model)));
   }
-  const auto record = places.kept ? places.kept->speed_record(question.op, question.machine) : planner::SpeedRecord();
-  const CostModel asked = planner::at_length(model, messages, question.op);
-  const auto uncut = planner::predict_cut(question.op, asked, planner::uncut(question.op));
-  planner::SpeedSpread& spread = found.value().spread;
-  found.value().has_later_runs = !record.ratios.empty();
-  spread = planner::speed_spread(record.ratios, uncut ? uncut.value().serial_us : 0);
+  auto record = places.kept ? places.kept->speed_record(question.op, question.machine) : planner::SpeedRecord();
+  found.value().ratios = std::move(record.ratios);
   if (!question.time_lanes) {
-    found.value().level = planner::speed_level(model, messages, question.op, record.runs);
+    found.value().run_speeds = planner::run_speeds(model, messages, record.runs);
     return found;
   }
   MC2_ASSIGN(const auto now, question.time_lanes(model));
-  MC2_ASSIGN(model, planner::at_speed(asked, question.op, now));
-  spread.compute = spread.communication = spread.makespan = 0;
+  MC2_ASSIGN(model, planner::at_speed(planner::at_length(model, messages, question.op), question.op, now));
   found.value().is_at_speed = true;
   return found;
 }
@@ -142,10 +150,20 @@ std::string level_text(const planner::SpeedLevel& level) {
          " the profiled time";
 }
 
+planner::SpeedLevel level_at(const FoundModel& found, const OpSpec& op) {
+  return planner::speed_level(found.run_speeds, op);
+}
+
 CostModel as_it_is_now(const FoundModel& found, const OpSpec& op) {
-  // Apply the level after at_length(): its message times were profiled, at the speed of that time.
   CostModel model = found.is_at_speed ? found.model : planner::at_length(found.model, found.messages, op);
-  return planner::with_spread(planner::with_level(std::move(model), found.level), found.spread);
+  planner::SpeedSpread spread;
+  if (found.ratios) {
+    const auto uncut = planner::predict_cut(op, model, planner::uncut(op));
+    spread = planner::speed_spread(*found.ratios, uncut ? uncut.value().serial_us : 0);
+  }
+  if (found.is_at_speed) spread.compute = spread.communication = spread.makespan = 0;
+  // Apply the level after at_length(): its message times were profiled, at the speed of that time.
+  return planner::with_spread(planner::with_level(std::move(model), level_at(found, op)), spread);
 }
 
 namespace {
@@ -178,14 +196,14 @@ planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQu
   if (plan.makespan.provenance != planner::Provenance::Analytic) {
     const double beyond = doublings_beyond(plan, found.model);
     plan = planner::with_wider_makespan(kBeyondSpread * beyond, std::move(plan));
-    if (!found.has_later_runs && !question.time_lanes)
+    if (found.ratios && found.ratios->empty() && !question.time_lanes)
       plan.makespan.reason += "; samples of one session: this machine's changes of speed are unknown";
   }
   if (question.time_lanes) {
     plan = planner::with_wider_makespan(found.model.anchored_interval.value_or(0), std::move(plan));
     plan.makespan.reason += "; at the speed that the lanes have now";
-  } else if (found.level.run_count > 0) {
-    plan.makespan.reason += "; " + level_text(found.level);
+  } else if (const auto level = level_at(found, plan.op); level.run_count > 0) {
+    plan.makespan.reason += "; " + level_text(level);
   }
   return found.transfer ? planner::as_transferred(std::move(plan), *found.transfer) : plan;
 }
@@ -268,7 +286,7 @@ std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Pl
   const PlanQuestion question{
       .op = plan.op, .machine = plan.fingerprint, .options = options, .may_transfer = false, .is_stopped = is_stopped};
   const auto found = find_model({.given = {}, .kept = kept}, question);
-  if (!found || found.value().level.run_count == 0) return std::nullopt;
+  if (!found || found.value().run_speeds.empty()) return std::nullopt;
   const CostModel now = planner::assume(as_it_is_now(found.value(), plan.op), options_of(question)).model;
   const auto best = plan_with(found.value(), question);
   const auto still = plan.overlaps() ? planner::predict_cut(plan.op, now, plan.variant, plan.cut)
@@ -277,7 +295,7 @@ std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Pl
   const double loss = still.value().makespan.us / best.value().makespan.us - 1;
   if (!(loss > kStaleLoss) || !std::isfinite(loss)) return std::nullopt;
   return store::Staleness{loss, best.value().cut.text(), best.value().variant.text(),
-                          why_stale(plan, best.value(), found.value().level)};
+                          why_stale(plan, best.value(), level_at(found.value(), plan.op))};
 }
 
 } // namespace mc2::finder

@@ -45,16 +45,27 @@ struct SpeedLevel {
   bool operator==(const SpeedLevel&) const = default;
 };
 
+/// How much longer an operator's uncut parts took in a run than a model predicts, as natural logarithms.
+struct RunSpeed {
+  double log_compute = 0, log_communication = 0;
+  double length = 1; ///< of the run's cut axis
+};
+
+/// The speeds of runs in the same order. Left out are runs of other operators and of variants that the model does not
+/// have.
+/// @param model     a model before at_length(), which is applied for the length of each run
+/// @param messages  passed to at_length()
+[[nodiscard]] std::vector<RunSpeed> run_speeds(const CostModel& model, const MessageTimes& messages,
+                                               std::span<const UncutRun> runs);
+
 /// Estimates the lanes' speed level from later runs, because a profile is taken within seconds, at the speed of that
 /// moment. A factor is the weighted geometric mean of the runs' ratios of measured to predicted times. A run weighs
 /// half as much as the next newer one, times the ratio of the shorter to the longer cut axis (the run's and op's). The
-/// profile itself, with a ratio of 1, weighs half as much as the newest run at the same length. Runs of other operators
-/// and of variants that the model does not have are left out. Source: docs/cost_model.md §14.
-/// @param model     a model before at_length(), which is applied for the length of each run
-/// @param messages  passed to at_length()
-/// @param op        an operator that the model answers for
-[[nodiscard]] SpeedLevel speed_level(const CostModel& model, const MessageTimes& messages, const OpSpec& op,
-                                     std::span<const UncutRun> runs);
+/// profile itself, with a ratio of 1, weighs half as much as the newest run at the same length. Source:
+/// docs/cost_model.md §14.
+/// @param runs  run_speeds() of the model, newest first
+/// @param op    an operator that the model answers for
+[[nodiscard]] SpeedLevel speed_level(std::span<const RunSpeed> runs, const OpSpec& op);
 
 /// The model with the times of every measured curve, and of the serial run, multiplied by their lane's level.
 [[nodiscard]] CostModel with_level(CostModel model, const SpeedLevel& level);

@@ -27,12 +27,11 @@ using FindModel = std::function<Result<FoundModel>(const PlanQuestion&)>;
     std::function<bool(const planner::CostModel&, const planner::OpSpec&)> answers = nullptr);
 
 /// The plans of all m from first_m to the question's m, as ranges (planner/plan_ranges.hpp). Each m is planned by the
-/// model that answers a question about that m alone. If the machine ran the operator after it was profiled, the speed
-/// of those runs is learned at the middle of each octave of m. Neighbouring m share the times of waves and messages of
-/// one m that is at most 6 % longer. Each m whose blocks are cut from n needs a model of its own; if none is found,
-/// that m is a gap with this reason. Plans that tuning kept are not used: each is a measurement of one m. Errors: those
-/// of planner::plan_ranges; if no m has a model, that error of `find` which holds for the most m; InvalidSpec for a
-/// question with `time_lanes`, since the lanes are timed at one m.
+/// model that answers a question about that m alone. Neighbouring m share the times of waves and messages, and the
+/// speed of later runs, of one m that is at most 6 % longer. Each m whose blocks are cut from n needs a model of its
+/// own; if none is found, that m is a gap with this reason. Plans that tuning kept are not used: each is a measurement
+/// of one m. Errors: those of planner::plan_ranges; if no m has a model, that error of `find` which holds for the most
+/// m; InvalidSpec for a question with `time_lanes`, since the lanes are timed at one m.
 [[nodiscard]] Result<planner::PlanRanges> find_ranges(const FindModel& find, const PlanQuestion& question,
                                                       std::int64_t first_m);
 

@@ -97,6 +97,10 @@ template <typename Ask>
 /// the result. Threads: as the store.
 [[nodiscard]] Kept kept_in_unnamed(const store::Store& store);
 
+/// What is kept, but where it has no model, the reason names neither the store's file nor what else it has. For
+/// documents that give such reasons for many operators, and depend on one machine only. Threads: as `kept`.
+[[nodiscard]] Kept with_short_reasons(Kept kept);
+
 /// Where models come from, in this order.
 struct ModelPlaces {
   std::vector<planner::CostModel> given; ///< each answers only questions about its own machine
@@ -108,12 +112,11 @@ struct FoundModel {
   planner::CostModel model;
   /// Set if the model was measured for another n and k. Its plans are then marked as transferred.
   std::optional<planner::Transfer> transfer = std::nullopt;
-  /// How far off earlier predictions for this machine were. It widens the intervals of the plans. If the uncut parts
-  /// were timed now, only the spread of the overlap is left.
-  planner::SpeedSpread spread = {};
-  bool has_later_runs = true; ///< whether any run has told how far off predictions of this machine are
-  /// The speed of the operator's later runs, which plans assume. `model` itself has the speed of its profile.
-  planner::SpeedLevel level = {};
+  /// How far off earlier predictions for this machine were, newest first. It widens the intervals of the plans; if the
+  /// uncut parts were timed now, by the spread of the overlap only. Unset: not looked up, so that nothing is widened.
+  std::optional<std::vector<planner::SpeedRatio>> ratios = std::nullopt;
+  /// The speeds of the operator's later runs, which plans assume. `model` itself has the speed of its profile.
+  std::vector<planner::RunSpeed> run_speeds = {};
   /// What the uncut collectives took in all models of the machine, by message size.
   planner::MessageTimes messages = {};
   bool is_at_speed = false; ///< the model has the speed that PlanQuestion::time_lanes has just measured
@@ -150,6 +153,9 @@ template <typename Holds>
   }
   return first;
 }
+
+/// The speed that plans of the operator assume (planner::speed_level()); without factors if it has just been measured.
+[[nodiscard]] planner::SpeedLevel level_at(const FoundModel& found, const planner::OpSpec& op);
 
 /// The model for the operator's length of the cut axis (planner::at_length()), with speed and spread of later runs.
 [[nodiscard]] planner::CostModel as_it_is_now(const FoundModel& found, const planner::OpSpec& op);
