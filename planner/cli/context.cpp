@@ -268,6 +268,7 @@ Result<executor::CommunicatorOptions> MachineOptions::communicator_options(int r
     MC2_ASSIGN(options.virtual_compute, executor::parse_virtual_compute(virtual_compute));
   }
   MC2_TRY(options.validate());
+  MC2_TRY(chosen->check_emulation(options));
   return options;
 }
 
@@ -356,10 +357,6 @@ Result<std::filesystem::path> StoreOptions::user_path() {
                "none of MC2_STORE, XDG_DATA_HOME and HOME is set; name a store with --store PATH"};
 }
 
-std::vector<std::filesystem::path> StoreOptions::system_paths() {
-  return {"/usr/share/mc2/store.db", "/etc/mc2/store.db"};
-}
-
 Result<std::filesystem::path> StoreOptions::writable_path() const {
   if (!path.empty()) return std::filesystem::path(path);
   return user_path();
@@ -389,7 +386,7 @@ Result<store::Layers> StoreOptions::open(StoreUse use) const {
   if (!own && use == StoreUse::Read) return Error{ErrorCode::NotFound, own.error().field, own.error().message};
   if (!own) return own.error();
   std::filesystem::path writable = own.value();
-  auto below = system_paths();
+  auto below = embed::system_stores();
   if (use == StoreUse::Read && is_missing(writable)) {
     // A reader creates no store. Without a store of the user, the system's stores are read.
     std::erase_if(below, is_missing);

@@ -151,8 +151,6 @@ struct StoreOptions {
   /// The path of the user's own store: $MC2_STORE, else $XDG_DATA_HOME/mc2/store.db, else ~/.local/share/mc2/store.db.
   /// Errors: InvalidSpec when none of them is set.
   [[nodiscard]] static Result<std::filesystem::path> user_path();
-  /// Paths of the system's stores, which are read where they exist.
-  [[nodiscard]] static std::vector<std::filesystem::path> system_paths();
   /// Opens the store and the system's stores below it. Notes about skipped layers and wrong clocks go to standard
   /// error, each only once for this object. Errors: as user_path and Layers::open; NotFound if StoreUse::Read finds no
   /// store.

@@ -180,16 +180,20 @@ TEST_F(PlanFinders, WithoutAnyPlaceTheErrorHasEveryReason) {
 }
 
 TEST_F(PlanFinders, AStoreThatCannotBeMadeIsAWarning) {
-  std::vector<std::string> warnings;
-  FinderOptions options;
-  options.store = "/sys/mc2/store.db";
-  options.log = [&](LogLevel level, const std::string& line) {
-    if (level == LogLevel::Warning) warnings.push_back(line);
-  };
-  const auto finder = PlanFinder::open(options);
-  ASSERT_TRUE(finder.ok());
-  EXPECT_EQ(finder.value().find(client::examples::question()).error().code, ErrorCode::NotFound);
-  EXPECT_THAT(warnings, ElementsAre(HasSubstr("/sys/mc2/store.db: is missing and cannot be made")));
+  for (const auto& [store, reason] :
+       {std::pair("/sys/mc2/store.db", "/sys/mc2/store.db: is missing and cannot be made"),
+        {"/dev/null/mc2/store.db", "a part of this path is a file"}}) { // as with HOME=/dev/null
+    std::vector<std::string> warnings;
+    FinderOptions options;
+    options.store = store;
+    options.log = [&](LogLevel level, const std::string& line) {
+      if (level == LogLevel::Warning) warnings.push_back(line);
+    };
+    const auto finder = PlanFinder::open(options);
+    ASSERT_TRUE(finder.ok()) << store;
+    EXPECT_EQ(finder.value().find(client::examples::question()).error().code, ErrorCode::NotFound);
+    EXPECT_THAT(warnings, ElementsAre(HasSubstr(reason)));
+  }
 }
 
 TEST_F(PlanFinders, RefusesIllegalQuestionsAndOptions) {

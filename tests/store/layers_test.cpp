@@ -102,6 +102,7 @@ TEST(Layers, APlaceThatCannotBeMadeIsLeftOutWithANote) {
   EXPECT_THAT(layers.notes().front(), ::testing::HasSubstr("/sys/mc2/store.db: is missing and cannot be made"));
   EXPECT_EQ(Layers::open({{}, paths.writable, true}).error().code, ErrorCode::NotFound);
   EXPECT_EQ(Layers::open({paths.read_only, paths.writable}).error().code, ErrorCode::ReadOnly);
+  EXPECT_EQ(Layers::open({paths.read_only, "/dev/null/mc2/store.db", true}).error().code, ErrorCode::InvalidSpec);
 }
 
 TEST(Layers, WithoutAWritableLayerTheOthersAnswer) {

@@ -64,6 +64,8 @@ std::filesystem::path store_path(const Variables& variables) {
   return {};
 }
 
+std::vector<std::filesystem::path> system_stores() { return {"/usr/share/mc2/store.db", "/etc/mc2/store.db"}; }
+
 Result<Environment> read_environment(const Variables& variables) {
   Environment environment;
   environment.store = store_path(variables);

@@ -82,7 +82,7 @@ FinderOptions finder_options(const Environment& environment) {
     options.service = service;
   }
   options.store = environment.store;
-  options.read_only_stores = {"/usr/share/mc2/store.db", "/etc/mc2/store.db"};
+  options.read_only_stores = system_stores();
   options.is_disabled = environment.is_disabled;
   options.may_transfer = environment.may_transfer;
   options.log = stderr_log(environment.log);
@@ -119,15 +119,17 @@ struct PlanFinder::Impl {
 };
 
 Result<void> PlanFinder::Impl::open_store() {
-  auto opened = store::Layers::open({options.read_only_stores, options.store, true});
-  if (!opened && opened.error().code != ErrorCode::NotFound) return opened.error();
   const auto skipped = [&](const std::string& note) {
     tell(LogLevel::Warning, "event=store_skipped reason=" + in_quotes(note));
   };
-  if (!opened) {
-    if (!options.store.empty()) skipped(opened.error().message);
-    return {};
+  auto opened = store::Layers::open({options.read_only_stores, options.store, true});
+  if (!opened && opened.error().code == ErrorCode::InvalidSpec) { // no place for a file, e.g. where HOME is /dev/null
+    skipped(opened.error().text());
+    opened = store::Layers::open({options.read_only_stores, {}, true});
+  } else if (!opened && opened.error().code == ErrorCode::NotFound && !options.store.empty()) {
+    skipped(opened.error().message);
   }
+  if (!opened) return opened.error().code == ErrorCode::NotFound ? Result<void>() : opened.error();
   layers.emplace(std::move(opened).value());
   shared_layers.emplace(*layers);
   for (const auto& note : layers->notes()) skipped(note);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "mc2/store/imported.hpp"
@@ -36,6 +37,15 @@ void join_newest_first(std::vector<Dated>& all, const std::vector<Dated>& more, 
   if (all.size() > most) all.resize(most);
 }
 
+/// What list(store) gives for every store that can be read, in their order.
+template <typename List>
+auto listed_in(const std::vector<Store>& stores, const List& list) {
+  std::remove_cvref_t<decltype(list(stores.front()).value())> all;
+  for (const Store& store : stores)
+    if (auto listed = list(store)) std::ranges::move(listed.value(), std::back_inserter(all));
+  return all;
+}
+
 /// Opens a read-only layer. Returns every failure as an Error, so that the writable layer works in any case.
 Result<Store> open_read_only(const std::filesystem::path& path) {
   try {
@@ -43,6 +53,11 @@ Result<Store> open_read_only(const std::filesystem::path& path) {
   } catch (const SystemError& error) {
     return Error{ErrorCode::Unsupported, path.string(), error.what()};
   }
+}
+
+bool has_content(const std::filesystem::path& path) {
+  std::error_code is_missing;
+  return std::filesystem::file_size(path, is_missing) > 0 && !is_missing;
 }
 
 } // namespace
@@ -63,18 +78,25 @@ Result<Layers> Layers::open(const LayerPaths& paths) {
 }
 
 Result<void> Layers::open_writable(const LayerPaths& paths) {
-  auto opened = Store::open(paths.writable, OpenMode::ReadWrite);
-  if (!opened && opened.error().code == ErrorCode::ReadOnly && paths.may_be_read_only) {
-    auto read = Store::open(paths.writable, OpenMode::ReadOnly);
-    if (!read && read.error().code == ErrorCode::NotFound) {
-      notes_.push_back("skipped: " + paths.writable.string() +
-                       ": is missing and cannot be made: " + opened.error().text());
-      return {};
+  const auto skip = [&](const std::string& reason) {
+    notes_.push_back("skipped: " + paths.writable.string() + ": is missing and cannot be made: " + reason);
+  };
+  try {
+    auto opened = Store::open(paths.writable, OpenMode::ReadWrite);
+    if (!opened && opened.error().code == ErrorCode::ReadOnly && paths.may_be_read_only) {
+      auto read = Store::open(paths.writable, OpenMode::ReadOnly);
+      if (!read && read.error().code == ErrorCode::NotFound) {
+        skip(opened.error().text());
+        return {};
+      }
+      opened = std::move(read);
     }
-    opened = std::move(read);
+    if (!opened) return opened.error();
+    stores_.push_back(std::move(opened).value());
+  } catch (const SystemError& error) { // e.g. a full disk; what is kept already must not be passed over
+    if (!paths.may_be_read_only || has_content(paths.writable)) throw;
+    skip(error.what());
   }
-  if (!opened) return opened.error();
-  stores_.push_back(std::move(opened).value());
   return {};
 }
 
@@ -93,13 +115,7 @@ Result<planner::CostModel> Layers::find_model(const planner::OpSpec& op,
 
 std::vector<planner::CostModel> Layers::list_models(const planner::OpSpec& op,
                                                     const planner::Fingerprint& fingerprint) const {
-  std::vector<planner::CostModel> models;
-  for (const Store& store : stores_)
-    if (auto listed = store.list_models(op, fingerprint)) {
-      auto& found = listed.value();
-      models.insert(models.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
-    }
-  return models;
+  return listed_in(stores_, [&](const Store& store) { return store.list_models(op, fingerprint); });
 }
 
 bool Layers::has_run(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const {
@@ -124,20 +140,13 @@ std::vector<PlanKey> Layers::list_plan_keys(const std::string& fingerprint_diges
   filter.fingerprint_digest = fingerprint_digest;
   filter.limit = std::numeric_limits<int>::max();
   std::vector<PlanKey> keys;
-  for (const Store& store : stores_)
-    if (const auto listed = store.list_plans(filter))
-      for (const Listed& plan : listed.value()) keys.push_back(plan.key);
+  for (Listed& plan : listed_in(stores_, [&](const Store& store) { return store.list_plans(filter); }))
+    keys.push_back(std::move(plan.key));
   return keys;
 }
 
 std::vector<planner::Profile> Layers::list_profiles(const std::map<std::string, std::string>& fields) const {
-  std::vector<planner::Profile> profiles;
-  for (const Store& store : stores_)
-    if (auto listed = store.list_profiles(fields)) {
-      auto& found = listed.value();
-      profiles.insert(profiles.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
-    }
-  return profiles;
+  return listed_in(stores_, [&](const Store& store) { return store.list_profiles(fields); });
 }
 
 Result<std::vector<Measurement>> Layers::list_measured_cuts(const std::string& device,

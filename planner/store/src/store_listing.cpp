@@ -18,7 +18,7 @@ namespace {
 /// The SQL condition of a filter, and the values of its parameters in their order.
 class Conditions {
  public:
-  explicit Conditions(const ListFilter& filter) {
+  Conditions(const ListFilter& filter, Table table) {
     // In the column, the options of an operator follow the name of its kind.
     if (filter.kind) add("(kind = ? OR kind LIKE ? || ' %')", std::string(to_string(*filter.kind)), 2);
     // 'g' sorts after the last hexadecimal digit, so the range holds the digests that begin with the digits.
@@ -31,6 +31,8 @@ class Conditions {
     if (filter.world_size) add("world_size = ?", std::int64_t{*filter.world_size});
     if (!filter.created_after.empty()) add("created_at > ?", filter.created_after);
     if (filter.before_row) add("id < ?", *filter.before_row);
+    if (table == Table::Plan && !filter.without_purpose.empty())
+      add("substr(purpose, 1, length(?)) <> ?", filter.without_purpose, 2);
   }
 
   [[nodiscard]] const std::string& sql() const noexcept { return sql_; }
@@ -70,7 +72,7 @@ class Conditions {
 template <typename Impl>
 Result<std::vector<Listed>> list(const Impl& store, const char* call, Table table, const ListFilter& filter) {
   return store.read(call, [&]() -> Result<std::vector<Listed>> {
-    const Conditions conditions(filter);
+    const Conditions conditions(filter, table);
     SQLite::Statement statement(store.database, select_sql(table, conditions.sql() + " ORDER BY id DESC"));
     conditions.bind(statement);
     std::vector<Listed> listed;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "mc2/planner/error.hpp"
 
@@ -48,6 +49,8 @@ using Variables = std::function<std::optional<std::string>(const char* name)>;
 /// The path of the store: MC2_STORE, else $XDG_DATA_HOME/mc2/store.db, else ~/.local/share/mc2/store.db; empty if the
 /// home directory is unknown, too.
 [[nodiscard]] std::filesystem::path store_path(const Variables& variables);
+/// The read-only stores of the system, weakest first. Those that are missing count as empty.
+[[nodiscard]] std::vector<std::filesystem::path> system_stores();
 
 /// Errors: UnknownName for MC2_LOG; InvalidSpec for an MC2_DISABLE or MC2_TRANSFER that is neither 0 nor 1.
 [[nodiscard]] Result<Environment> read_environment(const Variables& variables);

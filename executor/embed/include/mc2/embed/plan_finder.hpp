@@ -49,7 +49,7 @@ struct FinderOptions {
   std::size_t cached_plan_count = 4096; ///< at least 1; one plan more, and all remembered plans are forgotten
 };
 
-/// The options that the environment names. read_only_stores are the system's: /usr/share/mc2 and /etc/mc2.
+/// The options that the environment names. read_only_stores are system_stores().
 [[nodiscard]] FinderOptions finder_options(const Environment& environment);
 
 /// Finds plans in several places and remembers them. Finding a remembered plan costs one look-up under a shared lock,

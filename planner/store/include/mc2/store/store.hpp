@@ -104,6 +104,7 @@ struct ListFilter {
   std::string fingerprint_digest = {};                   ///< the digest or its first digits
   std::string created_after = {};                        ///< lists documents of later dates than this
   std::optional<std::int64_t> before_row = std::nullopt; ///< lists rows below this: the last row of the previous page
+  std::string without_purpose = {}; ///< leaves out plans whose purpose begins with this; empty: none
   int limit = 100;
 };
 
@@ -179,7 +180,7 @@ struct RawFingerprint {
 };
 
 /// A point in a store's history. Two stores with the same position have the same documents, e.g. a store and its
-/// backup.
+/// backup. A replica may lack documents that its leader does not give on.
 struct Position {
   std::int64_t revision = 0;
   std::int64_t nonce = 0; ///< random number of the change that made the revision
