@@ -1,10 +1,19 @@
 #include "kept_plans.hpp"
 
+#include <utility>
+
+#include "mc2/client/plan_service.hpp"
+
 namespace mc2::server {
+
+Result<std::vector<store::Listed>> list_own_plans(const store::Store& store, store::ListFilter filter) {
+  filter.without_purpose = client::kServedBy;
+  return store.list_plans(filter);
+}
 
 Result<std::vector<store::StoredPlan>> newest_plans(const store::Store& store, DamageWatch& damage) {
   constexpr int kMostPlans = 500; // reading a plan takes tens of microseconds
-  MC2_ASSIGN(const auto listed, store.list_plans({.limit = kMostPlans}));
+  MC2_ASSIGN(const auto listed, list_own_plans(store, {.limit = kMostPlans}));
   std::vector<store::StoredPlan> plans;
   for (const store::Listed& item : listed) {
     auto found = store.find_plan(item.key);

@@ -8,7 +8,11 @@
 
 namespace mc2::server {
 
-/// The newest 500 kept plans, without damaged plans, which are noted. Errors: as Store::list_plans.
+/// As Store::list_plans, but without copies of a service's answers (client::is_served_copy): those are the cache of
+/// programs that share this store with the service. Errors: as there.
+[[nodiscard]] Result<std::vector<store::Listed>> list_own_plans(const store::Store& store, store::ListFilter filter);
+
+/// The newest 500 plans of list_own_plans(), without damaged plans, which are noted. Errors: as there.
 [[nodiscard]] Result<std::vector<store::StoredPlan>> newest_plans(const store::Store& store, DamageWatch& damage);
 
 /// Figures of those plans that were raced.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "http/header_list.hpp"
+#include "kept_plans.hpp"
 #include "mc2/finder/device_costs.hpp"
 #include "mc2/finder/plan_llm.hpp"
 #include "mc2/finder/plan_source.hpp"
@@ -45,16 +46,17 @@ std::map<std::string, std::set<std::string>> differing_fields(const std::vector<
   return fields;
 }
 
-/// The machines for a message: "DIGEST (LABEL; FIELD VALUE, ...), ...".
+/// The machines for a message: "DIGEST (LABEL; FIELD VALUE, ...), ...", with the number of ranks where they have one.
 std::string named(const std::vector<StoredFingerprint>& machines) {
-  const auto differing = differing_fields(machines);
+  auto differing = differing_fields(machines);
   std::string names;
   for (const auto& machine : machines) {
     const std::string label = machine.fingerprint.label();
     names += (names.empty() ? "" : ", ") + machine.digest.substr(0, kNamedDigits) + " (" + label;
-    const auto told = differing.find(label);
+    std::set<std::string>& told = differing[label];
+    if (machine.fingerprint.fields.contains("ranks")) told.insert("ranks");
     std::string separator = "; ";
-    for (const std::string& field : told == differing.end() ? std::set<std::string>() : told->second) {
+    for (const std::string& field : told) {
       names += std::exchange(separator, ", ") + field + " " +
                std::string(machine.fingerprint.field(field).substr(0, kShownValue));
     }
@@ -75,26 +77,57 @@ Result<std::vector<StoredFingerprint>> with_operator(const store::Store& store, 
                                    .world_size = op.world_size,
                                    .fingerprint_digest = machine.digest,
                                    .limit = 1};
-    MC2_ASSIGN(const auto models, store.list_models(filter));
-    MC2_ASSIGN(const auto plans, store.list_plans(filter));
-    if (!models.empty() || !plans.empty()) found.push_back(machine);
+    MC2_ASSIGN(auto documents, store.list_models(filter));
+    if (documents.empty()) {
+      MC2_ASSIGN(documents, list_own_plans(store, filter));
+    }
+    if (!documents.empty()) found.push_back(machine);
   }
   return found;
 }
 
 std::string ranks_text(const OpSpec& op) { return std::to_string(op.world_size) + " ranks"; }
 
-bool is_asked_for(const StoredFingerprint& machine, const PlanQuestion& question) {
+/// Whether the machine has something for the number of ranks. Machines that measured themselves are made for one
+/// number; others have what was imported.
+Result<bool> has_ranks(const store::Store& store, const StoredFingerprint& machine, int ranks) {
+  const auto made_for = machine.fingerprint.fields.find("ranks");
+  if (made_for != machine.fingerprint.fields.end()) return made_for->second == std::to_string(ranks);
+  const store::ListFilter filter{.world_size = ranks, .fingerprint_digest = machine.digest, .limit = 1};
+  using List = Result<std::vector<store::Listed>> (store::Store::*)(const store::ListFilter&) const;
+  for (const List list :
+       {List(&store::Store::list_samples), List(&store::Store::list_measurements), List(&store::Store::list_models)}) {
+    MC2_ASSIGN(const auto documents, (store.*list)(filter));
+    if (!documents.empty()) return true;
+  }
+  MC2_ASSIGN(const auto plans, list_own_plans(store, filter));
+  return !plans.empty();
+}
+
+bool is_named(const StoredFingerprint& machine, const PlanQuestion& question) {
   const auto& fields = machine.fingerprint.fields;
   const auto has = [&](const auto& asked) {
     const auto found = fields.find(asked.first);
     return found != fields.end() && equals_ignoring_case(found->second, asked.second);
   };
-  // Some backends' machines are made for a number of ranks. A digest may name another, and then nothing is kept there.
-  const auto ranks = fields.find("ranks");
-  const bool has_ranks = ranks == fields.end() || !question.machine.empty() ||
-                         ranks->second == std::to_string(question.request.op.world_size);
-  return has_ranks && machine.digest.starts_with(question.machine) && std::ranges::all_of(question.machine_fields, has);
+  return machine.digest.starts_with(question.machine) && std::ranges::all_of(question.machine_fields, has);
+}
+
+/// The machines that the question may mean: those with its number of ranks. A digest, or the name of a device that did
+/// not measure itself, may also name one without, and then the answer says what is missing there.
+Result<std::vector<StoredFingerprint>> asked_for(const store::Store& store, const PlanQuestion& question,
+                                                 const std::vector<StoredFingerprint>& all) {
+  std::vector<StoredFingerprint> found;
+  for (const auto& machine : all) {
+    if (!is_named(machine, question)) continue;
+    bool is_meant =
+        !question.machine.empty() || (question.machine_fields.contains("device") && machine.fingerprint.is_elsewhere());
+    if (!is_meant) {
+      MC2_ASSIGN(is_meant, has_ranks(store, machine, question.request.op.world_size));
+    }
+    if (is_meant) found.push_back(machine);
+  }
+  return found;
 }
 
 /// What the question says about its machine, for messages: 'digest "0a1b", link "2.5Gbit,20us"'.
@@ -111,9 +144,7 @@ Result<StoredFingerprint> find_machine(const store::Store& store, const PlanQues
   MC2_ASSIGN(auto all, store.list_fingerprints());
   if (all.empty())
     return Error{ErrorCode::NotFound, "machine", "the store knows no machine yet; tune or profile on one"};
-  std::vector<StoredFingerprint> matching;
-  for (const auto& machine : all)
-    if (is_asked_for(machine, question)) matching.push_back(machine);
+  MC2_ASSIGN(auto matching, asked_for(store, question, all));
   const std::string asked = asked_text(question);
   if (matching.empty())
     return Error{ErrorCode::NotFound, "machine",
@@ -126,7 +157,10 @@ Result<StoredFingerprint> find_machine(const store::Store& store, const PlanQues
   if (matching.size() == 1) return matching.front();
   return Error{ErrorCode::InvalidSpec, "machine",
                (asked.empty() ? "is missing: " : "is not unique: with " + asked + " ") + "there are " +
-                   named(matching) + "; give more digits of one, or its backend, device or link"};
+                   named(matching) + "; " +
+                   (question.machine.empty() ? "name one by the first digits of its digest (machine)"
+                                             : "give more digits of one") +
+                   ", or by its backend, device or link"};
 }
 
 /// Whether the question's machine has a plan or a model of the operator, or a model of its kind that may be
@@ -155,17 +189,7 @@ struct WatchedStore {
 
 /// What is kept, with messages that do not mention other machines. Documents contain such messages, and must depend
 /// only on their epoch.
-finder::Kept kept_of_its_machine(const WatchedStore& watched) {
-  finder::Kept kept = watched.kept();
-  kept.find_model = [find = kept.find_model](const OpSpec& op, const planner::Fingerprint& machine) {
-    auto found = find(op, machine);
-    if (found) return found;
-    Error refused = found.error();
-    refused.message.resize(std::min(refused.message.size(), refused.message.find("; ")));
-    return Result<planner::CostModel>(std::move(refused));
-  };
-  return kept;
-}
+finder::Kept kept_of_its_machine(const WatchedStore& watched) { return finder::with_short_reasons(watched.kept()); }
 
 /// A device that did not measure itself: its costs are imported or published (finder::device_costs).
 struct NamedDevice {
@@ -191,9 +215,9 @@ std::optional<NamedDevice> published_device(const PlanQuestion& question) {
 /// fingerprints, as each log has one of what it says.
 Result<std::optional<NamedDevice>> find_device(const store::Store& store, const PlanQuestion& question) {
   MC2_ASSIGN(const auto all, store.list_fingerprints());
+  MC2_ASSIGN(const auto matching, asked_for(store, question, all));
   std::optional<NamedDevice> found;
-  for (const auto& machine : all) {
-    if (!is_asked_for(machine, question)) continue;
+  for (const auto& machine : matching) {
     const std::string device(machine.fingerprint.field("device"));
     const bool is_elsewhere = machine.fingerprint.is_elsewhere() && !device.empty();
     if (!is_elsewhere || (found && found->name != device)) return std::optional<NamedDevice>();
@@ -257,7 +281,10 @@ Result<PlacedQuestion> on_its_machine(const WatchedStore& watched, const PlanQue
   if (device) {
     auto placed = on_device(watched, question, *device, is_stopped);
     const bool is_measured = placed && placed.value().is_measured;
-    if (is_measured || !has_document(store, question)) return placed;
+    const bool is_last = is_measured || !has_document(store, question);
+    if (is_last && !placed && !question.machine_fields.contains("device"))
+      return Error{placed.error().code, "machine", placed.error().message}; // nobody gave a device
+    if (is_last) return placed;
   }
   MC2_ASSIGN(auto machine, find_machine(store, question));
   const auto usual = planner::default_options_on(machine.fingerprint);
@@ -417,6 +444,17 @@ void count_answer(Context& context, const Answer& answer) {
   context.metrics.count_answer(answer.source, to_string(answer.provenance));
 }
 
+/// The error for an epoch whose answer is not known.
+/// @param now  the epoch of the present answer
+Error of_another_epoch(std::int64_t asked, std::int64_t now) {
+  const std::string known = std::to_string(now);
+  const std::string why =
+      asked > now ? "is " + std::to_string(asked) + ", but the answer is of epoch " + known +
+                        ": this is another store, an earlier copy, or a replica that is behind"
+                  : "is " + std::to_string(asked) + ", of which the answer is no longer known; it is " + known + " now";
+  return {ErrorCode::Stale, "epoch", why + ". Let every rank ask again without an epoch, or take rank 0's plan"};
+}
+
 bool is_of_its_epoch(const PlanQuestion& question, const Answer& answer) {
   return !question.epoch || answer.epoch == *question.epoch;
 }
@@ -439,11 +477,7 @@ Result<Answer> answer_plan(Context& context, const KeyedQuestion& keyed, const p
   if (!answer) {
     MC2_ASSIGN(answer, make_settled(context, keyed, is_stopped));
   }
-  if (!is_of_its_epoch(question, *answer))
-    return Error{ErrorCode::Stale, "epoch",
-                 "the answer of epoch " + std::to_string(*question.epoch) + " is no longer known; it is " +
-                     std::to_string(answer->epoch) +
-                     " now. Let every rank ask again without an epoch, or take rank 0's plan"};
+  if (!is_of_its_epoch(question, *answer)) return of_another_epoch(*question.epoch, answer->epoch);
   count_answer(context, *answer);
   return *answer;
 }

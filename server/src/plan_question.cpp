@@ -23,20 +23,14 @@ class Reader {
     if (!error_) error_ = result.error();
     return otherwise;
   }
-  std::int64_t required(const std::string& name) {
-    const auto value = take(query_.integer(name));
+  std::int64_t required(const std::string& name, std::int64_t most = planner::kMaxSize) {
+    const auto value = take(query_.integer(name, 1, most));
     if (!value && !error_) error_ = Error{ErrorCode::InvalidSpec, name, "is missing"};
     return value.value_or(1);
   }
-  void read(const std::string& name, std::int64_t& value) { value = take(query_.integer(name)).value_or(value); }
-  void read(const std::string& name, int& value) {
-    const auto given = take(query_.integer(name));
-    if (!given) return;
-    if (!std::in_range<int>(*given)) {
-      if (!error_) error_ = Error{ErrorCode::InvalidSpec, name, "is " + std::to_string(*given) + ", out of range"};
-      return;
-    }
-    value = static_cast<int>(*given);
+  template <typename Number>
+  void read(const std::string& name, Number& value, std::int64_t least, Number most) {
+    value = static_cast<Number>(take(query_.integer(name, least, most)).value_or(value));
   }
   void read(const std::string& name, double& value) { value = take(query_.real(name)).value_or(value); }
   bool flag(const std::string& name) { return take(query_.flag(name)); }
@@ -49,8 +43,8 @@ class Reader {
 /// Errors: as read_plan_question.
 Result<std::optional<planner::EmbeddingTables>> read_tables(const Query& query, Reader& reader) {
   planner::EmbeddingTables tables;
-  reader.read("tables", tables.table_count);
-  reader.read("table_rows", tables.row_count);
+  reader.read("tables", tables.table_count, 1, planner::kMaxSize);
+  reader.read("table_rows", tables.row_count, 1, planner::kMaxSize);
   const auto pooling = query.text("pooling");
   if (pooling) {
     MC2_ASSIGN(tables.pooling, planner::parse_pooling(*pooling));
@@ -61,7 +55,8 @@ Result<std::optional<planner::EmbeddingTables>> read_tables(const Query& query, 
 
 std::optional<planner::ChosenExperts> read_experts(const Query& query, Reader& reader) {
   if (!query.text("experts") && !query.text("top_k")) return std::nullopt;
-  return planner::ChosenExperts{.count = reader.required("experts"), .top_k = reader.required("top_k")};
+  return planner::ChosenExperts{.count = reader.required("experts"),
+                                .top_k = reader.required("top_k", planner::kMaxTopK)};
 }
 
 Result<OpSpec> read_op(const Query& query, Reader& reader) {
@@ -74,12 +69,12 @@ Result<OpSpec> read_op(const Query& query, Reader& reader) {
   op.n = reader.required("n");
   op.k = reader.required("k");
   op.world_size = 2;
-  reader.read("ranks", op.world_size);
+  reader.read("ranks", op.world_size, 2, planner::kMaxWorldSize);
   op.epilogue = {.has_bias = reader.flag("bias"), .has_residual = reader.flag("residual")};
   if (const auto norm = query.text("norm")) {
     MC2_ASSIGN(op.epilogue.norm, planner::parse_norm(*norm));
   }
-  reader.read("experts_per_rank", op.experts_per_rank);
+  reader.read("experts_per_rank", op.experts_per_rank, 1, planner::kMaxSize);
   op.experts = read_experts(query, reader);
   MC2_ASSIGN(op.tables, read_tables(query, reader));
   if (reader.error()) return *reader.error();
@@ -93,10 +88,10 @@ Result<void> read_options(const Query& query, Reader& reader, store::PlanRequest
   request.has_alignment = query.text("alignment").has_value();
   request.has_min_block_rows = query.text("min_block_rows").has_value();
   options.strategy = query.text("strategy").value_or(options.strategy);
-  reader.read("alignment", options.alignment);
-  reader.read("min_block_rows", options.min_block_rows);
-  reader.read("max_block_count", options.max_block_count);
-  reader.read("runner_up_count", options.runner_up_count);
+  reader.read("alignment", options.alignment, 1, planner::kMaxSize);
+  reader.read("min_block_rows", options.min_block_rows, 1, planner::kMaxSize);
+  reader.read("max_block_count", options.max_block_count, 1, planner::kMaxBlockCount);
+  reader.read("runner_up_count", options.runner_up_count, 0, planner::kMaxRunnerUpCount);
   reader.read("objective_quantile", options.objective_quantile);
   options.require_significant_gain = !reader.flag("allow_small_gain");
   if (const auto contention = query.text("contention")) {

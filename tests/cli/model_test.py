@@ -3,9 +3,12 @@
 import csv
 import io
 import json
+import pathlib
+import sys
 
-import program
-from program import (
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "server"))
+import program  # noqa: E402
+from program import (  # noqa: E402
     EXAMPLE_MODEL,
     MACHINE,
     NO_ANSWER,
@@ -17,6 +20,7 @@ from program import (
     main,
     operator,
 )
+from serving import Service  # noqa: E402  (tests/server is no package)
 
 TOPOLOGY = SOURCE_DIRECTORY / "data" / "topologies" / "dgx_h100.json"
 CONFIG = {
@@ -162,6 +166,15 @@ class AnswerTest(ModelTest):
 
 
 class PageTest(ModelTest):
+    def test_what_has_no_plan_is_unknown(self):
+        # Where only more than 64 rows have a plan, and none of these is fused, nothing is known of the others.
+        page = self.succeed("model", "Llama-3-8B", "--ranks", 8, "--topology", TOPOLOGY, "--m", "1:256")
+        answer = self.answer("Llama-3-8B", "--ranks", 8, "--m", "1:256")
+        unfused = sum(not site["fused"] for site in answer["sites"])
+        self.assertGreater(unfused, 0)
+        self.assertEqual(program.unwrapped(page).count("not at 65:256;"), unfused)
+        self.assertNotIn("nowhere", page)
+
     def test_a_page_is_readable(self):
         page = self.succeed("model", "Llama-3-70B", "--ranks", 8, "--topology", TOPOLOGY)
         self.assertLessEqual(max(map(len, page.splitlines())), 80)
@@ -325,6 +338,21 @@ class ShapesTest(ModelTest):
         self.assertTrue(by_kind["matmul_all_reduce"]["ranges"]["ranges"])
         self.assertIn("no cost model", by_kind["matmul_reduce_scatter"]["reason"])
         self.assertEqual([step["form"] for step in answer["steps"]], ["all_reduce"] * 2)
+
+    def test_the_document_is_that_of_the_service(self):
+        self.profiled_and_fitted()  # a model of one all-reduce
+        config = self.config(hidden_size=64, head_dim=64, num_attention_heads=2, intermediate_size=128)
+        printed = self.succeed("model", config, "--ranks", 2, "--m", "70:96", *MACHINE, "--json", "--store", self.store)
+        service = Service(self.store, self.directory)
+        self.addCleanup(service.stop)
+        query = "ranks=2&first_m=70&m=96&name=config"
+        served = service.json("POST", f"/v1/llms/plan?{query}", json.loads(config.read_text()))
+        self.assertEqual(json.loads(printed), served)
+        reasons = [site["reason"] for site in served["sites"] if "reason" in site]
+        self.assertTrue(reasons)
+        for reason in reasons:
+            self.assertTrue(reason.startswith("the store has no cost model for "), reason)
+            self.assertNotIn(str(self.store), reason)
 
     def test_without_models_it_says_what_to_do(self):
         done = self.mc2("model", self.config(), "--ranks", 2, *MACHINE)

@@ -83,6 +83,20 @@ class ServerTest(program.ProgramTest):
         later = self.complete("run", *QUESTION, "--pairs", "3", "--store", third, "--server", url)
         self.assertIn(f"plan from what service {url} answered at ", later.stderr)
 
+    def test_copies_in_the_store_of_the_service_are_none_of_its_plans(self):
+        service, url = self.serve()
+        self.tune(self.store)
+        before = service.json("GET", "/v1/plans")
+        epoch = service.json("GET", "/v1/changes")["epoch"]
+        self.succeed("plan", *QUESTION, "--store", self.store, "--server", url, *PATIENT)
+        kept = [plan["purpose"] for plan in json.loads(self.succeed("db", "export", "--store", self.store))["plans"]]
+        self.assertEqual(sorted(kept), [f"served by {url}", "tuned"])
+        changes = service.json("GET", f"/v1/changes?since={epoch}&wait_ms=1000")
+        self.assertEqual(changes["changes"], [])
+        self.assertGreater(changes["epoch"], epoch)
+        self.assertEqual(service.json("GET", "/v1/plans"), before)
+        self.assertIn("\nmc2_plans_raced 1\n", service.request("GET", "/metrics")[2].decode())
+
     def test_a_plan_of_other_options_has_a_place_of_its_own_there(self):
         service, url = self.serve()
         few = ["--max-blocks", 2]
@@ -137,8 +151,13 @@ class ServerTest(program.ProgramTest):
         reader, writer = self.token_file("read"), self.token_file("write")
         _, url = self.serve()
         push = ["push", *QUESTION, "--store", self.own, "--server", url]
-        for refused, status in ((push, "401"), ([*push, "--token-file", reader], "403")):
-            done = self.refuse(USAGE, refused, url, f"does not take the token ({status}", "MC2_SERVER_TOKEN")
+        self.refuse(USAGE, push, url, "needs a token", "none was given (401", "MC2_SERVER_TOKEN or --token-file")
+        wrong = self.directory / "wrong.token"
+        wrong.write_text("mc2_wrong")
+        for file, status in ((wrong, "401"), (reader, "403")):
+            done = self.refuse(
+                USAGE, [*push, "--token-file", file], url, f"does not take the token ({status}", "MC2_SERVER_TOKEN"
+            )
             self.assertNotIn(reader.read_text().strip(), done.stderr)
         self.succeed(*push, "--token-file", writer)
         variables = {**program.environment(self.directory), "MC2_SERVER_TOKEN": reader.read_text().strip()}

@@ -309,6 +309,43 @@ TEST(Client, KeepsThemThroughAUnixSocketToo) {
   expect_to_keep_documents_at(service.socket_url());
 }
 
+/// A page of a list of models: `count` of them of this op, all with one digest.
+std::string model_page(const planner::OpSpec& op, const std::string& digest, int count, const std::string& next) {
+  const std::string item = R"({"digest":")" + digest + R"(","op":)" + store::encode(op) + "}";
+  std::string items = item;
+  for (int i = 1; i < count; ++i) items += "," + item;
+  return http_answer(R"({"items":[)" + items + R"(],"next":)" + next + "}");
+}
+
+TEST(Client, ReadsListsPageByPageSoThatTheyMayBeLong) {
+  const auto asked = examples::question();
+  planner::CostModel model = testing::model_of(asked.op, testing::affine(planner::CurveAxis::Rows, 10, 0.5, 4096),
+                                               testing::affine(planner::CurveAxis::Bytes, 10, 0.001, 1e7));
+  model.fingerprint = asked.machine;
+  const std::string document = store::encode(model), far(64, 'a');
+  FakeService service([&](const std::string& request) {
+    if (request.starts_with("GET /v1/models/")) return http_answer(document);
+    if (request.find("&before=") == std::string::npos) return model_page(examples::question(8192).op, far, 200, "300");
+    if (request.find("&before=300") != std::string::npos) return model_page(asked.op, store::digest(document), 1, "7");
+    return model_page(examples::question(4096).op, far, 1, "7"); // does not go on: the client must not ask for ever
+  });
+  const auto found = client_of(service.url()).find_model(asked.op, asked.machine);
+  ASSERT_TRUE(found.ok()) << found.error().text();
+  EXPECT_EQ(found.value(), model) << "the nearest, which is on the second page";
+  EXPECT_EQ(service.request_count(), 4);
+}
+
+TEST(Client, SaysThatATokenIsNeededWhereNoneWasGiven) {
+  FakeService service([](const std::string&) { return http_answer("", "401 Unauthorized"); });
+  Options options{.url = service.url(), .token = {}, .ca_file = {}};
+  const auto without = Client::open(options).value().find_plan(examples::question());
+  EXPECT_THAT(without.error().message, HasSubstr("needs a token, as mc2 token create makes there, and none was given"));
+  EXPECT_THAT(without.error().message, HasSubstr("; set MC2_SERVER_TOKEN or --token-file"));
+  options.token = "mc2_wrong";
+  const auto with = Client::open(options).value().find_plan(examples::question());
+  EXPECT_THAT(with.error().message, HasSubstr("does not take the token (401)"));
+}
+
 TEST(Client, ManyThreadsAskThroughOneSocketAndGetTheirOwnAnswers) {
   const RunningService service;
   const Client client = client_of(service.socket_url());

@@ -348,6 +348,10 @@ TEST_F(PlanSources, AnAnswerOutlivesTheProcessInTheStore) {
     const PlanSource source = plan_service(client_of(service.url()), patient, &*shared_, now);
     ASSERT_TRUE(source.find(examples::question()).ok());
   } // the source keeps its answers in the store
+  const auto kept = layers_->list_plan_keys(store::digest(examples::question().machine.canonical_text()));
+  ASSERT_EQ(kept.size(), 1U);
+  EXPECT_TRUE(is_served_copy(kept.front().purpose)) << kept.front().purpose;
+  EXPECT_FALSE(is_served_copy("tuned"));
   is_well = false;
   const PlanSource later = plan_service(client_of(service.url()), patient, &*shared_, now);
   const auto found = later.find(examples::question());

@@ -6,7 +6,7 @@ import json
 import pathlib
 import threading
 
-from serving import ServiceTest, program
+from serving import SHAPE_QUERY, ServiceTest, program
 
 LOGS = program.SOURCE_DIRECTORY / "data" / "logs"
 SAID = "op=matmul_all_reduce&m=4096&n=8192&k=3072&dtype=bf16&device=npu"
@@ -87,6 +87,35 @@ class ImportsTest(ServiceTest):
         report = self.take(KERNELS + row, query + "&blocks=512,4x896", 201)
         self.assertEqual(len(report["samples"]["measurements"]), 1)
         self.assertIn("blocks", self.take(KERNELS + row, query + "&blocks=512,x", 400)["detail"])
+
+    def test_only_a_machine_with_something_for_the_ranks_is_meant(self):
+        self.take((LOGS / "nccl_tests.log").read_bytes(), SAID, 201)  # of 4 ranks
+        for target in (f"/v1/plan?{SHAPE_QUERY}&ranks=8", "/v1/llms/Llama-3-70B/plan"):
+            problem = self.service.json("GET", target, status=404)
+            self.assertEqual(problem["field"], "machine")
+            self.assertIn("no machine has 8 ranks; there are ", problem["detail"])
+            self.assertIn("(imported on npu", problem["detail"])
+        # The device does not stand beside the machine of two ranks, as it has nothing for two.
+        answer = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&ranks=2")
+        self.assertEqual(answer["plan"]["fingerprint"]["backend"], "host")
+        # It is the only machine of four ranks, but nobody has named it.
+        problem = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&ranks=4", status=422)
+        self.assertEqual(problem["field"], "machine")
+        named = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&ranks=8&device=npu", status=404)
+        self.assertEqual(named["field"], "device")
+
+    def test_a_question_says_which_times_a_device_lacks(self):
+        self.take((LOGS / "nccl_tests.log").read_bytes(), SAID, 201)
+        question = "m=4096&n=8192&k=3072&dtype=bf16&ranks=4&device=npu"
+        problem = self.service.json("GET", f"/v1/plan?{question}", status=422)
+        self.assertEqual(problem["field"], "device")
+        self.assertIn("'npu' has no matmul times for matmul_all_reduce m=4096", problem["detail"])
+        self.assertIn("import a log that has them", problem["detail"])
+        rows = KERNELS + "".join(ROW.format(us=m / 8, m=m).replace("FLOAT16", "DT_BF16") for m in (512, 1024, 2048))
+        self.take(rows, "op=matmul_all_reduce&m=4096&ranks=4&device=npu", 201)
+        problem = self.service.json("GET", f"/v1/plan?{question}", status=422)  # two sizes of all_reduce, not three
+        self.assertEqual(problem["field"], "device")
+        self.assertIn("'npu' give no costs: imported collective: too few distinct sizes", problem["detail"])
 
     def test_a_log_that_comes_again_adds_nothing(self):
         log = (LOGS / "nccl_tests.log").read_bytes()

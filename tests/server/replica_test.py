@@ -83,6 +83,30 @@ class ReplicaTest(ServiceTest):
         self.assert_same_answers(replica, leader)
         self.assertEqual(self.mc2("db", "check", "--store", replica.store).returncode, 0)
 
+    def purposes_in(self, store):
+        return {plan["purpose"] for plan in json.loads(self.succeed("db", "export", "--store", store))["plans"]}
+
+    def test_copies_of_answers_are_not_given_on(self):
+        leader = self.start()
+        replica = self.replica_of(leader)
+        epoch = self.revision(leader)
+        exported = json.loads(self.succeed("db", "export", "--store", self.store))
+        copied = exported["plans"][0]
+        copied["purpose"] = "served by http://plans:8471"  # as a client keeps it in the store that it shares
+        file = self.directory / "copied.json"
+        file.write_text(json.dumps(exported))
+        self.succeed("db", "import", file, "--store", self.store)
+        self.wait_until(lambda: self.revision(leader) > epoch, "the copy was never seen")
+        leader.json("POST", "/v1/plans", self.other_plan(leader, "one", k=128), status=201)
+        self.wait_until_current(replica, leader)
+        self.assert_same_answers(replica, leader)
+        self.assertEqual(len(leader.json("GET", "/v1/plans")["items"]), 2)
+        self.assertEqual(self.purposes_in(self.store), {"tuned", copied["purpose"]})
+        self.assertEqual(self.purposes_in(replica.store), {"tuned"})
+        told = leader.json("GET", f"/v1/changes?since={epoch}")["changes"]
+        self.assertEqual([change["op"]["k"] for change in told], [128])
+        self.assertEqual(self.succeed("db", "check", "--store", replica.store).count("healthy"), 1)
+
     def test_ranks_that_ask_different_services_get_one_plan(self):
         leader = self.start()
         replicas = [self.replica_of(leader) for _ in range(2)]
@@ -174,7 +198,7 @@ class ReplicaTest(ServiceTest):
         for url, words in (
             ("http://127.0.0.1:1", "check that mc2 serve runs there"),
             ("plans", "follow: 'plans' "),
-            (self.url(leader), "does not take the token"),
+            (self.url(leader), "needs a token, as mc2 token create makes there, and none was given"),
             (self.url(leader), "; set --follow-token-file\n"),
         ):
             done = self.mc2("serve", "--port", "0", "--follow", url, "--store", fresh)

@@ -418,7 +418,14 @@ class RoutesTest(ServiceTest):
             )
             return status, json.loads(body)
 
-        for wrong in ('"0123"', f'W/"{kept}"', f'"{kept[:12]}"'):
+        for name in ("If_Match", "If_None_Match"):  # else the write would go ahead without its condition
+            for wrong in (kept, f"{kept}, *", f'"{kept}', f'"{kept}" "x"', f'w/"{kept}"'):
+                status, problem = post(other, **{name: wrong})
+                self.assertEqual((status, problem["field"]), (400, name.replace("_", "-")), wrong)
+                self.assertIn("double quotes", problem["detail"])
+        self.ask("DELETE", f"/v1/plans/{kept}", 400, headers={"If-Match": kept})
+        self.assertEqual(self.service.request("GET", f"/v1/plans/{kept}", headers={"If-None-Match": kept})[0], 200)
+        for wrong in ('"0123"', '"a,b"', f'W/"{kept}"', f'"{kept[:12]}"'):
             status, problem = post(other, If_Match=wrong)
             self.assertEqual((status, problem["code"]), (412, "precondition_failed"), wrong)
             self.assertIn(kept, problem["detail"])
@@ -545,6 +552,13 @@ class RoutesTest(ServiceTest):
         self.assertEqual(second["plan"]["reason"], "another")
         # A rank that asks for the first rank's epoch gets the first rank's plan.
         self.assertEqual(self.service.request("GET", f"/v1/plan?{SHAPE_QUERY}&epoch={epoch}")[2], first[2])
+        for asked, text in (
+            (second["epoch"] + 9, f"is {second['epoch'] + 9}, but the answer is of epoch {second['epoch']}: this is"),
+            (0, f"is 0, of which the answer is no longer known; it is {second['epoch']} now"),
+        ):
+            problem = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&epoch={asked}", status=409)
+            self.assertEqual(problem["field"], "epoch")
+            self.assertIn(text, problem["detail"])
 
     def test_an_equal_plan_that_is_kept_is_another_answer(self):
         question = "/v1/plan?m=160&n=64&k=64"
@@ -615,7 +629,9 @@ class RoutesTest(ServiceTest):
             (f"{SHAPE_QUERY}&imbalance=2", "imbalance", "not matmul_all_reduce"),
             (f"{SHAPE_QUERY}&op=all_to_all_matmul&imbalance=3", "imbalance", "legal: 1 to 2"),
             (f"{SHAPE_QUERY}&experts_per_rank=2", "experts_per_rank", "not matmul_all_reduce"),
-            (f"{SHAPE_QUERY}&ranks=99999999999", "ranks", "range"),
+            (f"{SHAPE_QUERY}&ranks=99999999999", "ranks", "is 99999999999; legal: 2 to 65536"),
+            ("m=99999999999999999999&n=64&k=64", "m", "is 99999999999999999999; legal: 1 to 1000000000"),
+            (f"{SHAPE_QUERY}&epoch=99999999999999999999", "epoch", "legal: 0 to"),
             (f"{SHAPE_QUERY}&mm=1", "mm", "no parameter"),
             (f"{SHAPE_QUERY}&m=96", "m", "twice"),
             (f"{SHAPE_QUERY}&strategy=x", "strategy", "search"),
@@ -690,6 +706,7 @@ class RoutesTest(ServiceTest):
             self.assertEqual(answer["plan"]["fingerprint"], fields)
         problem = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&backend=host", status=400)
         self.assertIn('is not unique: with backend "host" there are', problem["detail"])
+        self.assertIn("; name one by the first digits of its digest (machine), or by", problem["detail"])
 
     def answer_after(self, target, source):
         """The answer from this source, or the last one after 10 s. The service sees others' writes 50 ms later."""

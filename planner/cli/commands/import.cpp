@@ -9,6 +9,7 @@
 #include "imported_store.hpp"
 #include "mc2/planner/device_model.hpp"
 #include "mc2/planner/text.hpp"
+#include "mc2/profiler/fit.hpp"
 #include "mc2/profiler/import_report.hpp"
 #include "mc2/profiler/import_terms.hpp"
 #include "mc2/profiler/statistics.hpp"
@@ -194,19 +195,31 @@ Error told(const Error& error, const profiler::ImportedProfile& imported = {}) {
   return {error.code, "", "measured cuts: " + error.message};
 }
 
-/// The timings of a machine that mc2 refine needs beside its cuts and that are neither imported nor published; empty
-/// where there are all.
-std::string missing_parts(const store::ImportedMachine& machine, const planner::Profile& fresh) {
-  if (planner::device_model(fresh.fingerprint.fields.at("device"), fresh.op)) return {};
-  const planner::Profile kept = machine.profile_for(fresh.op);
+/// The lanes that a profile has no times of; empty where it has both.
+std::string missing_parts(const planner::Profile& profile) {
   const auto has = [&](planner::Component component) {
-    const auto is_of = [component](const planner::Sample& sample) { return sample.component == component; };
-    return std::ranges::any_of(kept.samples, is_of) || std::ranges::any_of(fresh.samples, is_of);
+    return std::ranges::find(profile.samples, component, &planner::Sample::component) != profile.samples.end();
   };
   const bool has_matmul = has(planner::Component::Matmul), has_collective = has(planner::Component::Collective);
   if (has_matmul && has_collective) return {};
-  const std::string collective(to_string(planner::collective_of(fresh.op.kind)));
+  const std::string collective(to_string(planner::collective_of(profile.op.kind)));
   return has_matmul ? collective : has_collective ? "matmul" : "matmul and " + collective;
+}
+
+/// What to do next with what is kept, of which only what has all that it needs is named.
+/// @param all  everything that is kept for the operator on its device
+std::string after_import(const planner::Profile& all, const std::string& device, bool has_cuts) {
+  const bool is_published = planner::device_model(device, all.op).ok();
+  const auto fitted = profiler::fit_cost_model(all);
+  const std::string commands = has_cuts ? "mc2 refine" : is_published && !fitted ? "mc2 plan" : "mc2 fit or mc2 plan";
+  const std::string missing = missing_parts(all);
+  std::string before;
+  if (!fitted && !is_published)
+    before = missing.empty() ? "import more timings of '" + device + "', as these give no costs (" +
+                                   fitted.error().text() + "); then "
+                             : "import timings of " + missing + " of '" + device + "', which has " +
+                                   (has_cuts ? "cuts but " : "") + "no costs of these; then ";
+  return "next: " + before + commands + " with --device '" + device + "' and the operator";
 }
 
 Result<void> ImportCommand::keep(const profiler::ImportedProfile& imported) const {
@@ -222,13 +235,10 @@ Result<void> ImportCommand::keep(const profiler::ImportedProfile& imported) cons
     std::cout << "  note: all of it is kept already; nothing was added\n";
     return {};
   }
-  const std::string missing = measurements.empty() ? "" : missing_parts(machine, profile);
-  const std::string next = measurements.empty() ? "mc2 fit or mc2 plan" : "mc2 refine";
-  const std::string before = missing.empty() ? ""
-                                             : "import timings of " + missing + " of '" + device +
-                                                   "', which has cuts but no costs of these; then ";
+  MC2_ASSIGN(const auto joined, find_imported(layers, device));
+  const planner::Profile all = joined.profile_for(profile.op);
   std::cout << "  kept in " << writable.path().string() << "\n"
-            << remark("next: " + before + next + " with --device '" + device + "' and the operator", terminal_width());
+            << remark(after_import(all, device, !measurements.empty()), terminal_width());
   return {};
 }
 

@@ -214,7 +214,7 @@ Error with_next_step(const std::string& missing) {
   return {ErrorCode::NotFound, "",
           missing +
               "\n  next: --topology FILE plans for a described cluster; or --shapes-out FILE writes the layers' "
-              "shapes, and\n  mc2 tune --shapes FILE measures them here"};
+              "shapes, and\n  mc2 tune --shapes FILE measures them here; mc2 db list shows what is kept"};
 }
 
 Result<void> ModelCommand::plan_here(LlmQuestion& asked, std::vector<LlmSite>& sites) const {
@@ -224,7 +224,7 @@ Result<void> ModelCommand::plan_here(LlmQuestion& asked, std::vector<LlmSite>& s
     return with_next_step("no plan for any layer of " + asked.name + ": " + layers.error().text());
   if (!layers) return layers.error();
   finder::SharedLayers shared(layers.value());
-  const finder::ModelPlaces places{.given = {}, .kept = finder::kept_in(shared)};
+  const finder::ModelPlaces places{.given = {}, .kept = finder::with_short_reasons(finder::kept_in(shared))};
   return plan({here, [&] { return finder::finding_often(places); }}, asked, sites);
 }
 

@@ -1,6 +1,9 @@
 #include "mc2/client/client.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -18,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxDetailBytes = 400;
-constexpr int kListedModelCount = 1000;
+constexpr int kPageLength = 200; ///< of lists; such a page stays far below what parse_small() reads
 
 /// Text from a service, made fit for one line of a message.
 std::string said(std::string_view text) { return store::one_line(text, kMaxDetailBytes); }
@@ -136,6 +139,12 @@ struct Client::Impl {
     const bool is_problem = problem.is_object();
     const std::string detail = is_problem ? text_in(problem, "detail") : "";
     const std::string said = status + (detail.empty() ? "" : ", " + detail);
+    if (answer.status == 401 && options.token.empty())
+      return error(ErrorCode::InvalidSpec, "needs a token, as mc2 token create makes there, and none was given (" +
+                                               said + "); set " + options.names.token);
+    if (answer.status == 403 && options.token.empty())
+      return error(ErrorCode::InvalidSpec,
+                   "refuses (" + said + "); if it asks for a token, set " + options.names.token);
     if (answer.status == 401 || answer.status == 403)
       return error(ErrorCode::InvalidSpec, "does not take the token (" + said + "); set " + options.names.token);
     if (answer.status == 429 || answer.status == 503)
@@ -166,6 +175,25 @@ struct Client::Impl {
     if (!answer.is_object() || !answer.contains(key) || !(answer[key].*is_right)())
       return unreadable({ErrorCode::Malformed, key, "is missing"});
     return answer[key].get<T>();
+  }
+
+  /// Calls `take` with each item of a list, page by page. @param target  has a query
+  [[nodiscard]] Result<void> for_each_item(const std::string& target,
+                                           const std::function<void(const json& item)>& take) const {
+    std::string before;
+    for (std::int64_t last = std::numeric_limits<std::int64_t>::max(); last > 0;) {
+      MC2_ASSIGN(const auto body,
+                 ask({.target = target + "&limit=" + std::to_string(kPageLength) + before, .body = {}}));
+      const json list = parse_small(body);
+      if (!list.is_object() || !list.contains("items") || !list["items"].is_array())
+        return unreadable({ErrorCode::Malformed, "items", "is missing"});
+      for (const json& item : list["items"]) take(item);
+      const json next = list.value("next", json());
+      const bool goes_on = next.is_number_integer() && next.get<std::int64_t>() < last;
+      last = goes_on ? next.get<std::int64_t>() : 0;
+      before = "&before=" + std::to_string(last);
+    }
+    return {};
   }
 
   /// Fetches a document by its digest or a prefix.
@@ -244,24 +272,18 @@ std::optional<double> distance(const json& item, const planner::OpSpec& op) {
 Result<planner::CostModel> Client::find_model(const planner::OpSpec& op, const planner::Fingerprint& machine) const {
   const bool cuts_rows = planner::cut_axis(op) == planner::CutAxis::Rows;
   const std::string fixed_axis = cuts_rows ? "&n=" + std::to_string(op.n) : "&m=" + std::to_string(op.m);
-  MC2_ASSIGN(const auto body,
-             impl_->ask({.target = "/v1/models?op=" + std::string(planner::traits_of(op.kind).name) + fixed_axis +
-                                   "&k=" + std::to_string(op.k) + "&dtype=" + std::string(to_string(op.dtype)) +
-                                   "&ranks=" + std::to_string(op.world_size) +
-                                   "&machine=" + store::digest(machine.canonical_text()) +
-                                   "&limit=" + std::to_string(kListedModelCount),
-                         .body = {}}));
-  const json list = parse_small(body);
-  if (!list.is_object() || !list.contains("items") || !list["items"].is_array())
-    return impl_->unreadable({ErrorCode::Malformed, "items", "is missing"});
+  const std::string target = "/v1/models?op=" + std::string(planner::traits_of(op.kind).name) + fixed_axis +
+                             "&k=" + std::to_string(op.k) + "&dtype=" + std::string(to_string(op.dtype)) +
+                             "&ranks=" + std::to_string(op.world_size) +
+                             "&machine=" + store::digest(machine.canonical_text());
   std::optional<double> least;
   std::string digest;
-  for (const json& item : list["items"]) {
+  MC2_TRY(impl_->for_each_item(target, [&](const json& item) {
     const auto one = distance(item, op);
-    if (!one || (least && *least <= *one)) continue;
+    if (!one || (least && *least <= *one)) return;
     least = one;
     digest = text_in(item, "digest");
-  }
+  }));
   if (!least) return impl_->error(ErrorCode::NotFound, "has no cost model for " + op.text() + " on this machine");
   auto model = find_model(digest);
   if (model && (!planner::has_same_block_costs(model.value().op, op) || model.value().fingerprint != machine))

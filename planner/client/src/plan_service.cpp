@@ -208,7 +208,7 @@ void ServiceSource::learn(const std::string& key, const PlanQuestion& question,
 }
 
 std::string ServiceSource::purpose(const PlanQuestion& question) const {
-  const std::string served = "served by " + client_.url();
+  const std::string served = std::string(kServedBy) + client_.url();
   const std::string asked =
       question.options ? served + " for " + store::digest(store::encode(question.request())) : served;
   return question.may_transfer ? asked : asked + " without transfer";

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fit/round_drift.hpp"
+#include "mc2/planner/collective.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/profiler/drift.hpp"
 #include "mc2/profiler/fit.hpp"
@@ -167,10 +168,22 @@ bool has_few_lengths(const Profile& profile) {
   return length <= kFewLengths || (is_uncut && planner::cut_axis(profile.op) == planner::CutAxis::Columns);
 }
 
+/// The error for a lane without times. Logs of other tools often have the times of one lane only.
+Error missing_times(const Profile& profile, const Series& series) {
+  if (profile.fingerprint.field("backend") != "imported")
+    return {ErrorCode::CannotFit, series.text(), "there are no samples to fit"};
+  const bool is_matmul = series.component == Component::Matmul;
+  const std::string lane(is_matmul ? "matmul" : to_string(planner::collective_of(profile.op.kind)));
+  return {ErrorCode::CannotFit, "device",
+          "'" + std::string(profile.fingerprint.field("device")) + "' has no " + lane + " times for " +
+              profile.op.text() + "; import a log that has them for it, too (mc2 import)"};
+}
+
 Result<planner::LaneCost> fit_lane(const Profile& profile, const Series& series, const Drift& drift,
                                    const FitOptions& options, std::vector<std::string>& notes) {
   const CurveAxis axis = series.component == Component::Matmul ? planner::compute_axis(profile.op) : CurveAxis::Bytes;
   const std::vector<FitPoint> points = points_of(profile, series, drift, options.quantile);
+  if (points.empty()) return missing_times(profile, series);
   auto curve = has_few_lengths(profile) ? meet_points(points, axis) : fit_curve(points, axis, options);
   if (!curve) return Error{curve.error().code, series.text(), curve.error().message};
   note_samples(profile, series, points, notes);

@@ -20,6 +20,20 @@ bool names_tag(std::string_view header, std::string_view tag, Tags comparison) n
   return false;
 }
 
+bool is_tag_list(std::string_view header) noexcept {
+  if (header == "*") return true;
+  while (!(header = trimmed(header)).empty()) {
+    if (header.starts_with("W/\"")) header.remove_prefix(2);
+    if (header.front() == '"') { // the tag may have commas
+      const std::size_t end = header.find('"', 1);
+      if (end == std::string_view::npos) return false;
+      header.remove_prefix(end + 1);
+    }
+    if (!take_part(header, ',').empty()) return false;
+  }
+  return true;
+}
+
 double weight_of(std::string_view parameters) noexcept {
   while (!parameters.empty()) {
     std::string_view value = take_part(parameters, ';');

@@ -561,9 +561,9 @@ class Connection {
         response = co_await make_anew(request, std::move(response), pool);
         if (response.status != 200) break; // the client connects again, and then gets the reason
         piece = *response.body;
-      } else if (Clock::now() - told_at >= kLongestSilence) {
-        piece = ":\n\n"; // a comment, so that no proxy takes the connection for dead
       }
+      if (piece.empty() && Clock::now() - told_at >= kLongestSilence)
+        piece = ":\n\n"; // a comment, so that no proxy takes the connection for dead
       if (piece.empty()) continue;
       is_heard = co_await write_piece(piece, is_chunked);
       told_at = Clock::now();

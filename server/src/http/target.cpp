@@ -10,6 +10,8 @@
 namespace mc2::server {
 namespace {
 
+constexpr std::size_t kShownParameter = 64; ///< bytes of a value that messages show
+
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -25,8 +27,14 @@ Result<std::string> decoded(std::string_view text, bool is_query) {
   return std::move(result);
 }
 
+/// Whether the text is a whole number, which may be too large for any type.
+bool is_whole_number(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
 Error bad_value(const std::string& name, const std::string& value, const std::string& legal) {
-  return {ErrorCode::InvalidSpec, name, "is \"" + value.substr(0, 64) + "\"; must be " + legal};
+  return {ErrorCode::InvalidSpec, name, "is \"" + value.substr(0, kShownParameter) + "\"; must be " + legal};
 }
 
 } // namespace
@@ -70,20 +78,16 @@ std::optional<std::string> Query::text(const std::string& name) const {
   return found->second.text;
 }
 
-Result<std::optional<std::int64_t>> Query::integer(const std::string& name) const {
-  const auto value = text(name);
-  if (!value) return std::optional<std::int64_t>();
-  const auto number = number_in<std::int64_t>(*value);
-  if (!number) return bad_value(name, *value, "a whole number");
-  return number;
-}
-
 Result<std::optional<std::int64_t>> Query::integer(const std::string& name, std::int64_t least,
                                                    std::int64_t most) const {
-  MC2_ASSIGN(const auto number, integer(name));
-  if (!number || (*number >= least && *number <= most)) return number;
-  return Error{ErrorCode::InvalidSpec, name,
-               "is " + std::to_string(*number) + "; legal: " + std::to_string(least) + " to " + std::to_string(most)};
+  const auto value = text(name);
+  if (!value) return std::optional<std::int64_t>();
+  if (!is_whole_number(*value)) return bad_value(name, *value, "a whole number");
+  const auto number = number_in<std::int64_t>(*value);
+  if (number && *number >= least && *number <= most) return number;
+  return Error{
+      ErrorCode::InvalidSpec, name,
+      "is " + value->substr(0, kShownParameter) + "; legal: " + std::to_string(least) + " to " + std::to_string(most)};
 }
 
 Result<std::optional<double>> Query::real(const std::string& name) const {

@@ -20,7 +20,6 @@ class Query {
   [[nodiscard]] std::optional<std::string> text(const std::string& name) const;
   /// The value of a parameter, from `least` to `most`; none where it is left out. Errors: InvalidSpec naming the
   /// parameter.
-  [[nodiscard]] Result<std::optional<std::int64_t>> integer(const std::string& name) const;
   [[nodiscard]] Result<std::optional<std::int64_t>> integer(const std::string& name, std::int64_t least,
                                                             std::int64_t most) const;
   [[nodiscard]] Result<std::optional<double>> real(const std::string& name) const;

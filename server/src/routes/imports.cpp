@@ -49,10 +49,10 @@ Result<ImportRequest> read_request(const Query& query) {
         std::pair{"bytes", &terms.bytes}, std::pair{"blocks", &terms.blocks}, std::pair{"buffers", &terms.buffers},
         std::pair{"device", &terms.device}, std::pair{"format", &request.format}})
     *value = query.text(name).value_or(*value);
-  for (const auto& [name, value] : {std::pair{"m", &terms.m}, std::pair{"n", &terms.n}, std::pair{"k", &terms.k},
-                                    std::pair{"ranks", &terms.ranks}}) {
-    MC2_ASSIGN(*value, query.integer(name));
+  for (const auto& [name, value] : {std::pair{"m", &terms.m}, std::pair{"n", &terms.n}, std::pair{"k", &terms.k}}) {
+    MC2_ASSIGN(*value, query.integer(name, 1, planner::kMaxSize));
   }
+  MC2_ASSIGN(terms.ranks, query.integer("ranks", 1, planner::kMaxWorldSize));
   for (const auto& [name, value] : {std::pair{"keep_good", &request.keeps_good}, std::pair{"dry_run", &request.is_dry},
                                     std::pair{"every_line", &request.names_lines}}) {
     MC2_ASSIGN(*value, query.flag(name));

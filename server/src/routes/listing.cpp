@@ -61,13 +61,13 @@ Result<store::ListFilter> read_filter(const Query& query) {
   return filter;
 }
 
-Result<Response> list_documents(Context& context, const Call& call, std::string_view schema, List list,
+Result<Response> list_documents(Context& context, const Call& call, std::string_view schema, const List& list,
                                 const Details& details) {
   MC2_ASSIGN(const auto filter, read_filter(call.query));
   store::ListFilter asked = filter;
   ++asked.limit; // one more than is shown tells whether another page follows
   return context.store.read([&](const store::Store& store) -> Result<Response> {
-    MC2_ASSIGN(auto items, (store.*list)(asked));
+    MC2_ASSIGN(auto items, list(store, asked));
     const bool has_more = std::cmp_greater(items.size(), filter.limit);
     if (has_more) items.pop_back();
     std::string entries;
@@ -82,6 +82,7 @@ Result<Response> list_documents(Context& context, const Call& call, std::string_
 Result<Response> keep_document(Context& context, const Call& call, const std::string& folder,
                                const std::function<Result<std::string>(store::Store&, const store::MayReplace&)>& put) {
   Precondition precondition(call.request);
+  MC2_TRY(precondition.validate());
   const auto kept = context.store.write(
       [&](store::Store& store) { return put(store, [&](const auto& digest) { return precondition.allows(digest); }); });
   if (auto refusal = precondition.refusal()) return *refusal;
@@ -91,6 +92,7 @@ Result<Response> keep_document(Context& context, const Call& call, const std::st
 
 Result<Response> remove_document(Context& context, const Call& call, const std::string& digest, Remove remove) {
   Precondition precondition(call.request);
+  MC2_TRY(precondition.validate());
   if (!precondition.allows(digest)) return *precondition.refusal();
   MC2_TRY(context.store.write([&](store::Store& store) { return (store.*remove)(digest); }));
   return Response{.status = 204, .content_type = {}, .body = nullptr, .etag = {}};

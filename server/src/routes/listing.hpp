@@ -12,8 +12,10 @@ namespace mc2::server {
 /// 1000), before. Errors: InvalidSpec, UnknownName, naming the parameter.
 [[nodiscard]] Result<store::ListFilter> read_filter(const Query& query);
 
-/// Lists documents of one sort.
-using List = Result<std::vector<store::Listed>> (store::Store::*)(const store::ListFilter&) const;
+/// Lists documents of one sort, such as `&store::Store::list_samples`.
+using List = std::function<Result<std::vector<store::Listed>>(const store::Store&, const store::ListFilter&)>;
+/// The listing functions of a store, for names that have overloads.
+using ListOfStore = Result<std::vector<store::Listed>> (store::Store::*)(const store::ListFilter&) const;
 /// Finds a document by its digest, or by a prefix of that.
 template <typename Stored>
 using Find = Result<Stored> (store::Store::*)(const std::string&) const;
@@ -23,16 +25,18 @@ using Details = std::function<std::string(const store::Store&, const store::List
 
 /// Lists kept documents as {"schema": SCHEMA, "items": [...], "next": row or null}. The next page is the answer to
 /// before=next. Errors: as read_filter.
-[[nodiscard]] Result<Response> list_documents(Context& context, const Call& call, std::string_view schema, List list,
-                                              const Details& details = {});
+[[nodiscard]] Result<Response> list_documents(Context& context, const Call& call, std::string_view schema,
+                                              const List& list, const Details& details = {});
 
-/// Keeps a document and answers 201; 412 where a precondition does not hold. Errors: as `put`.
+/// Keeps a document and answers 201; 412 where a precondition does not hold. Errors: as `put` and
+/// Precondition::validate.
 /// @param folder  e.g. "/v1/plans/"
 [[nodiscard]] Result<Response> keep_document(
     Context& context, const Call& call, const std::string& folder,
     const std::function<Result<std::string>(store::Store&, const store::MayReplace&)>& put);
 
-/// Removes a kept document and answers 204; 412 where a precondition does not hold. Errors: as `remove`.
+/// Removes a kept document and answers 204; 412 where a precondition does not hold. Errors: as `remove` and
+/// Precondition::validate.
 [[nodiscard]] Result<Response> remove_document(Context& context, const Call& call, const std::string& digest,
                                                Remove remove);
 

@@ -5,7 +5,7 @@
 namespace mc2::server {
 
 Result<Response> list_measurements(Context& context, const Call& call) {
-  return list_documents(context, call, "mc2.measurement_list/1", &store::Store::list_measurements);
+  return list_documents(context, call, "mc2.measurement_list/1", ListOfStore(&store::Store::list_measurements));
 }
 
 Result<Response> add_measurement(Context& context, const Call& call) {

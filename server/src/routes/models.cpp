@@ -7,7 +7,7 @@
 namespace mc2::server {
 
 Result<Response> list_models(Context& context, const Call& call) {
-  return list_documents(context, call, "mc2.model_list/1", &store::Store::list_models);
+  return list_documents(context, call, "mc2.model_list/1", ListOfStore(&store::Store::list_models));
 }
 
 Result<Response> add_model(Context& context, const Call& call) {

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "kept_plans.hpp"
 #include "mc2/finder/models.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/explanation.hpp"
@@ -72,7 +73,7 @@ std::string result_member(const store::Store& store, const store::Listed& item) 
 } // namespace
 
 Result<Response> list_plans(Context& context, const Call& call) {
-  return list_documents(context, call, "mc2.plan_list/1", &store::Store::list_plans, result_member);
+  return list_documents(context, call, "mc2.plan_list/1", list_own_plans, result_member);
 }
 
 Result<Response> add_plan(Context& context, const Call& call) {

@@ -1,10 +1,27 @@
 #include "routes/precondition.hpp"
 
+#include <utility>
+
 #include "http/content_coding.hpp"
 #include "http/header_list.hpp"
 #include "mc2/server/service.hpp"
 
 namespace mc2::server {
+namespace {
+
+constexpr std::size_t kShownHeader = 80; ///< bytes of a header that messages show: a digest and its quotes
+
+} // namespace
+
+Result<void> Precondition::validate() const {
+  for (const auto& [name, value] :
+       {std::pair("If-Match", &request_.if_match), std::pair("If-None-Match", &request_.if_none_match)})
+    if (!is_tag_list(*value))
+      return Error{ErrorCode::Malformed, name,
+                   "is " + value->substr(0, kShownHeader) +
+                       "; must be * or tags in double quotes, as ETag has them: " + name + ": \"DIGEST\""};
+  return {};
+}
 
 bool Precondition::allows(const std::optional<std::string>& kept_digest) {
   const std::string tag = kept_digest ? "\"" + *kept_digest + "\"" : "";

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "mc2/planner/error.hpp"
 #include "mc2/server/message.hpp"
 
 namespace mc2::server {
@@ -12,6 +13,10 @@ namespace mc2::server {
 class Precondition {
  public:
   explicit Precondition(const Request& request) : request_(request) {}
+
+  /// Errors: Malformed, naming the header, for a value that is not as RFC 9110 has it, e.g. a digest without quotes. A
+  /// write without the condition that its client meant could replace what somebody else has kept.
+  [[nodiscard]] Result<void> validate() const;
 
   /// Whether the request may replace or remove the document of this digest; none: there is no document in this place
   /// yet. To replace a document, call it within the transaction that writes.

@@ -10,12 +10,12 @@ TEST(Target, IsTakenApartAndDecoded) {
   ASSERT_TRUE(target.ok());
   EXPECT_EQ(target.value().path, "/v1/a b");
   const Query& query = target.value().query;
-  EXPECT_EQ(query.integer("x").value(), 1);
+  EXPECT_EQ(query.integer("x", 1, 9).value(), 1);
   EXPECT_EQ(query.text("name"), "café au lait");
   EXPECT_EQ(query.text("empty"), "");
   EXPECT_EQ(query.text("bare"), "");
   EXPECT_FALSE(query.text("missing"));
-  EXPECT_FALSE(query.integer("missing").value());
+  EXPECT_FALSE(query.integer("missing", 1, 9).value());
 }
 
 TEST(Target, EscapesThatAreNoneAreRefused) {
@@ -30,8 +30,11 @@ TEST(Target, ParameterThatComesTwiceIsRefused) {
 
 TEST(Query, NumbersAreWholeTextsInRange) {
   const Query query = Query::parse("a=12x&b=&c=99999999999999999999&d=-7&e=1.5&f=nan&g=1e400&h=0x10").value();
-  for (const char* name : {"a", "b", "c", "e", "f", "h"}) EXPECT_EQ(query.integer(name).error().field, name);
-  EXPECT_EQ(query.integer("d").value(), -7);
+  for (const char* name : {"a", "b", "c", "e", "f", "h"}) EXPECT_EQ(query.integer(name, 0, 9).error().field, name);
+  EXPECT_EQ(query.integer("d", -9, 9).value(), -7);
+  EXPECT_EQ(query.integer("d", 0, 9).error().message, "is -7; legal: 0 to 9");
+  EXPECT_EQ(query.integer("c", 0, 9).error().message, "is 99999999999999999999; legal: 0 to 9");
+  EXPECT_EQ(query.integer("e", 0, 9).error().message, "is \"1.5\"; must be a whole number");
   EXPECT_EQ(query.real("e").value(), 1.5);
   for (const char* name : {"a", "b", "f", "g"}) EXPECT_EQ(query.real(name).error().field, name);
 }
@@ -46,7 +49,7 @@ TEST(Query, FlagsAreTrueOrFalse) {
 
 TEST(Query, NamesAParameterThatNobodyAskedFor) {
   const Query query = Query::parse("m=1&mm=2").value();
-  EXPECT_EQ(query.integer("m").value(), 1);
+  EXPECT_EQ(query.integer("m", 1, 9).value(), 1);
   EXPECT_EQ(query.require_all_known().error().field, "mm");
   EXPECT_TRUE(query.text("mm"));
   EXPECT_TRUE(query.require_all_known().ok());

@@ -96,7 +96,7 @@ struct FitSummary {
 /// samples are all of the uncut axis.
 /// fixed_us stays 0, and run_us is planner::kUsualRunUs for variants with planner::has_run_cost(): both are
 /// recalibrated from measured plans. planner::parse_variant reads a variant from its samples' text. Errors: InvalidSpec
-/// (operator, options), CannotFit naming variant and component.
+/// (operator, options), CannotFit naming variant and component, or (device) if an imported profile lacks one of them.
 [[nodiscard]] Result<FitSummary> fit_cost_model(const planner::Profile& profile, const FitOptions& options = {});
 
 } // namespace mc2::profiler

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "mc2/client/client.hpp"
 #include "mc2/finder/plan_source.hpp"
@@ -12,6 +13,12 @@
 #pragma GCC visibility push(default)
 
 namespace mc2::client {
+
+/// How the purposes (store::PlanKey) of copies of a service's answers begin, which plan_service() keeps.
+inline constexpr std::string_view kServedBy = "served by ";
+
+/// Whether plans of this purpose are such copies.
+[[nodiscard]] inline bool is_served_copy(std::string_view purpose) noexcept { return purpose.starts_with(kServedBy); }
 
 /// How long to wait for a service, and how to cache its answers.
 struct ServiceOptions {
