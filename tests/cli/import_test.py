@@ -4,13 +4,20 @@ import contextlib
 import gzip
 import lzma
 import json
+import os
+import pathlib
+import signal
 import sqlite3
+import subprocess
+import threading
+import time
 
 import program
-from program import NO_ANSWER, SOURCE_DIRECTORY, SYSTEM, USAGE, ProgramTest, operator
+from program import INTERRUPTED, NO_ANSWER, SOURCE_DIRECTORY, SYSTEM, USAGE, ProgramTest, operator
 
 LOGS = SOURCE_DIRECTORY / "data" / "logs"
 OPERATOR = operator(4096, 8192, 3072, "f16", 4)
+PATIENCE_S = 60  # only an upper bound for something that never comes
 KERNELS = "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes\n"
 
 
@@ -63,11 +70,26 @@ class ImportTest(ProgramTest):
     def test_each_side_may_come_at_its_own_time(self):
         self.kept(self.kernels)
         missing = ["fit", *OPERATOR, "--device", "npu", "--store", self.store]
-        self.refuse(NO_ANSWER, missing, "collective")
-        self.succeed(
+        self.refuse(NO_ANSWER, missing, "'npu' has no all_reduce times for matmul_all_reduce m=4096", "mc2 import")
+        said = self.succeed(
             "import", self.nccl, *OPERATOR, "--op", "matmul_all_reduce", "--device", "npu", "--store", self.store
         )
+        self.assertIn("next: mc2 fit or mc2 plan with --device 'npu'", program.unwrapped(said))
         self.succeed(*missing)
+
+    def test_the_next_step_is_one_that_can_work(self):
+        told = [*OPERATOR, "--op", "matmul_all_reduce", "--store", self.store, "--device"]
+        said = program.unwrapped(self.succeed("import", self.nccl, *told, "kk"))
+        self.assertIn("next: import timings of matmul of 'kk', which has no costs of these; then mc2 fit", said)
+        for command in "fit", "plan":
+            self.refuse(NO_ANSWER, [command, *OPERATOR, "--device", "kk", "--store", self.store], "no matmul times")
+        self.kernels.write_text(KERNELS + kernel_rows([512, 1024]))
+        said = program.unwrapped(self.succeed("import", self.kernels, *told, "kk"))
+        self.assertIn("next: import more timings of 'kk', as these give no costs (imported matmul: too few", said)
+        # A published device has costs before anything is imported, but no samples to fit.
+        said = program.unwrapped(self.succeed("import", self.kernels, *told, "ascend-910b"))
+        self.assertIn("next: mc2 plan with --device 'ascend-910b'", said)
+        self.succeed("plan", *OPERATOR, "--device", "ascend-910b", "--store", self.store)
 
     def test_the_same_log_twice_adds_nothing(self):
         self.kept(self.kernels)
@@ -296,6 +318,56 @@ class ImportTest(ProgramTest):
             packed = self.directory / ("op_summary.csv" + end)
             packed.write_bytes(compress(self.kernels.read_bytes()))
             self.assertIn("5 timings taken", self.succeed("import", "--dry-run", packed))
+
+    def pipe(self):
+        path = self.directory / "pipe"
+        os.mkfifo(path)
+        return path
+
+    def wait_until_opened(self, process, path):
+        last = time.monotonic() + PATIENCE_S
+        while time.monotonic() < last:
+            with contextlib.suppress(OSError):  # a file that was closed meanwhile
+                if any(file.readlink() == path for file in pathlib.Path(f"/proc/{process.pid}/fd").iterdir()):
+                    return
+            time.sleep(0.01)
+        self.fail(f"never opened {path}")
+
+    def test_a_log_may_come_through_a_pipe(self):
+        pipe = self.pipe()
+        writer = threading.Thread(target=pipe.write_bytes, args=[self.kernels.read_bytes()], daemon=True)
+        writer.start()
+        self.assertIn("5 timings taken", self.succeed("import", "--dry-run", pipe))
+        writer.join(PATIENCE_S)
+        shell = 'cat "$1" | "$0" import --dry-run /dev/stdin && "$0" import --dry-run <(cat "$1")'
+        said = subprocess.run(
+            ["bash", "-c", shell, program.MC2, self.kernels],
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE_S,
+            check=True,
+            env=program.environment(self.directory),
+        ).stdout
+        self.assertEqual(said.count("5 timings taken"), 2, said)
+
+    def test_a_pipe_that_nobody_writes_to_is_left_at_the_first_signal(self):
+        pipe = self.pipe()
+        for number in signal.SIGINT, signal.SIGTERM:
+            process = subprocess.Popen(
+                [program.MC2, "import", "--dry-run", str(pipe)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=program.environment(self.directory),
+            )
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            self.wait_until_opened(process, pipe)
+            process.send_signal(number)
+            _, said = process.communicate(timeout=PATIENCE_S)
+            self.assertEqual(process.returncode, INTERRUPTED, said)
+            self.assertIn(f"{pipe}: interrupted; nothing was kept", said)
 
     def test_files_that_are_no_logs(self):
         self.refuse(USAGE, ["import", self.directory / "none.csv"], "no such file")

@@ -252,6 +252,33 @@ TEST(NcclTests, OneRankSendsNothing) {
   EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, HasSubstr("of one rank"))));
 }
 
+/// The verdict counts wrong results of both sides, and old versions and N/A columns name no row.
+TEST(NcclTests, AFailedVerdictThatNoTakenRowExplainsMakesTheRowsBad) {
+  const auto log = [](const std::string& wrong, const std::string& wrong_in_place) {
+    return "./build/all_reduce_perf -b 1M\n# nThread 1 nGpus 2 minBytes 1048576\n# Using devices\n"
+           "#  Rank  0 Group  0 Pid 7 on a device  0 [0x1b] H100\n#  Rank  1 Group  0 Pid 7 on a device  1 [0x2b] "
+           "H100\n"
+           "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+           "1048576 262144 float sum -1 50.00 20.97 20.97 0 50.00 20.97 20.97 0\n"
+           "2097152 524288 float sum -1 100.00 20.97 20.97 " +
+           wrong + " 100.00 20.97 20.97 " + wrong_in_place + "\n# Out of bounds values : 8 FAILED\n";
+  };
+  const auto bad = [](const std::string& text, Buffers buffers = Buffers::OutOfPlace) {
+    const ImportedLog imported = import_text(text, {.buffers = buffers});
+    EXPECT_EQ(std::size_t(imported.summary.value().took_count), timings_text(imported.timings).size());
+    return std::to_string(imported.summary.value().took_count) + " taken; " + imported.first(Verdict::Bad);
+  };
+  EXPECT_EQ(bad(log("0", "8")), "0 taken; 7: the test's results were out of bounds in place");
+  EXPECT_EQ(bad(log("8", "0"), Buffers::InPlace), "0 taken; 7: the test's results were out of bounds out of place");
+  for (const char* unknown : {"0", "N/A"})
+    EXPECT_EQ(bad(log(unknown, unknown)), "0 taken; 7: the test's results were out of bounds, and no row says which");
+  // A row that names itself is bad, and the others are good.
+  EXPECT_EQ(bad(log("8", "0")), "1 taken; 8: out of place: the result check found 8 wrong elements");
+  EXPECT_EQ(bad(log("0", "8"), Buffers::Both), "3 taken; 8: in place: the result check found 8 wrong elements");
+  EXPECT_EQ(bad(log("0", "0") + log("8", "0")),
+            "1 taken; 7: the test's results were out of bounds, and no row says which");
+}
+
 TEST(NcclTests, TablesInMillisecondsAreNamed) {
   const std::string log =
       "# nThread 1 nGpus 2 minBytes 1 maxBytes 1048576\n"
@@ -922,6 +949,18 @@ TEST(HcclTest, TestsOfOtherCollectivesAreNotWhatIsSaid) {
   EXPECT_THAT(timings_text(import_text(other + table, said).timings), ElementsAre("all_reduce x0 8192 B 30500 ns"));
 }
 
+TEST(HcclTest, ALineOfAnotherProgramWithAsManyBarsIsNoRow) {
+  const std::string begin =
+      "mpirun -n 8 ./bin/all_gather_test -d fp16\n"
+      "data_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n";
+  for (const std::string line : {"[WARNING] HCCL(12,python): retry 3 | x | y | z", "retry | x | y | z", " | x | y | z",
+                                 "3 retries | x | y | z"}) {
+    const ImportedLog imported = import_text(begin + line + "\n8192 | 30.5 | 0.27 | success\n");
+    EXPECT_EQ(imported.first(Verdict::Bad), "") << line;
+    EXPECT_EQ(timings_text(imported.timings).size(), 1U) << line;
+  }
+}
+
 TEST(HcclTest, MessagesOf0BytesAreSkipped) {
   const ImportedLog imported = import_text(
       "mpirun -n 8 ./bin/all_gather_test -d fp16\n"
@@ -955,6 +994,34 @@ TEST(Imb, TheMeanOfTheProcessesIsBetweenTheirTimes) {
   EXPECT_EQ(bad("9.10 9.90 9.50"), "");
   EXPECT_THAT(bad("9.90 9.10 9.50"), HasSubstr("its t_min[usec], 9.90, is above its t_avg[usec], 9.50"));
   EXPECT_THAT(bad("9.10 9.90 99.50"), HasSubstr("its t_avg[usec], 99.50, is above its t_max[usec], 9.90"));
+}
+
+/// With -D a test sends strided or indexed parts of what Size names.
+TEST(Osu, OfDerivedDatatypesTheBytesThatWereMovedCount) {
+  const ImportedLog imported = import_text(
+      "$ mpirun -n 4 ./osu_allgather -D vect:8:4\n# OSU MPI Allgather Latency Test v7.4\n# Datatype: MPI_CHAR.\n"
+      "# Size       Avg Latency(us)     Transmit Size\n"
+      "1                       1.50                 0\n"
+      "1024                   20.50               512\n"
+      "2048                   30.50               N/A\n");
+  EXPECT_THAT(timings_text(imported.timings), ElementsAre("all_gather x4 2048 B 20500 ns")); // 4 parts of 512 B
+  EXPECT_EQ(imported.first(Verdict::Took), "6: all_gather, Avg Latency(us), Transmit Size");
+  EXPECT_THAT(imported.lines, Contains(Field(&SaidOfLine::text, "a message of 0 bytes")));
+  EXPECT_EQ(imported.first(Verdict::Bad), "7: 'N/A' is no size in bytes");
+}
+
+TEST(Osu, ARowWhoseTimeIsNoNumberIsBad) {
+  const std::string test = "# OSU MPI Allreduce Latency Test v7.4\n# Size       Avg Latency(us)\n",
+                    full =
+                        "# OSU MPI Allreduce Latency Test v7.4\n"
+                        "# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations\n";
+  for (const std::string time : {"N/A", "abc", "nan"}) {
+    EXPECT_EQ(import_text(test + "1024  " + time + "\n").first(Verdict::Bad), "3: '" + time + "' is no number");
+    EXPECT_EQ(import_text(full + "1024 20.00 19.00 " + time + " 1000\n").first(Verdict::Bad),
+              "3: '" + time + "' is no number");
+  }
+  EXPECT_NE(import_text(full + "1024 N/A 19.00 21.00 1000\n").first(Verdict::Bad), "");
+  EXPECT_EQ(import_text(test + "4 of the nodes are slow\n4  1.5\n").first(Verdict::Bad), "");
 }
 
 TEST(Osu, ACommandLineIsOfTheTestBehindItAlone) {
@@ -1203,6 +1270,37 @@ TEST(MsprofNeighbours, AnotherFilesMatmulIsNone) {
       std::string(kHeading) + kLargeMatmul + kHeading + "0,hcom_allReduce__1,hcom_allReduce_,900,N/A,N/A,N/A\n";
   EXPECT_EQ(import_text(log, {.bytes_from_neighbour = true}).lines.back().text,
             "no matmul stands before this collective");
+}
+
+/// A log may hold what several programs printed one after the other.
+TEST(Tables, OfAnotherToolBehindTheFirstAreNamed) {
+  const std::string hccl =
+                        "mpirun -n 8 ./bin/all_gather_test -d fp16\n"
+                        "data_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n"
+                        "8192 | 30.5 | 0.27 | success\n",
+                    nccl = read_log("nccl_tests.log"), osu = read_log("osu_allreduce.txt"),
+                    imb = read_log("imb_mpi1.txt");
+  const auto reasons = [](const std::string& text, std::string_view format = {}) {
+    std::set<std::string> texts;
+    for (const SaidOfLine& said : import_text(text, {.world_size = 4}, format).lines) texts.insert(said.text);
+    return texts;
+  };
+  const auto begins = [](const std::string& format) {
+    return Contains("begins a table of " + format + "; to take it, import the file again with --format " + format);
+  };
+  EXPECT_THAT(reasons(hccl + nccl), begins("nccl_tests"));
+  EXPECT_THAT(reasons(hccl + osu), begins("osu"));
+  EXPECT_THAT(reasons(hccl + imb), begins("imb"));
+  EXPECT_THAT(reasons(osu + nccl), begins("nccl_tests"));
+  EXPECT_THAT(reasons(imb + nccl), begins("nccl_tests"));
+  for (const std::string& text : {osu + nccl, osu + imb, imb + nccl, imb + hccl})
+    EXPECT_EQ(import_text(text, {.world_size = 4}, {}).summary.value().bad_count, 0);
+  for (const char* format : {"hccl_test", "osu", "imb"})
+    EXPECT_THAT(reasons(nccl + hccl + osu + imb, "nccl_tests"), begins(format));
+  for (const std::string& alone : {hccl, nccl, osu, imb})
+    EXPECT_THAT(reasons(alone), ::testing::Not(Contains(HasSubstr("begins a table of"))));
+  // The file can be taken in two turns.
+  EXPECT_EQ(timings_text(import_text(hccl + nccl, {}, "nccl_tests").timings), timings_text(import_text(nccl).timings));
 }
 
 TEST(NewerFormats, AreTold) {

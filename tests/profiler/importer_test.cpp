@@ -508,6 +508,45 @@ TEST(Importer, AFusedOperatorIsARunOfTheCutThatIsNamed) {
   EXPECT_EQ(named.timings.fused()[1].dtype, DType::Bf16);
 }
 
+TEST(Importer, AFusedOperatorThatIsMoreThanTheNamedOneIsSkippedForItsReason) {
+  const std::string shapes = ",900,\"4096,3072;3072,8192\",FLOAT16;FLOAT16,\"4096,8192\"\n";
+  const auto skipped = [&](const std::string& type) {
+    const ImportedLog imported =
+        import_text(std::string(kFusedHeading) + "a," + type + shapes, {.blocks = "512,4x896"});
+    EXPECT_TRUE(imported.timings.fused().empty()) << type;
+    EXPECT_EQ(imported.summary.value().skipped_count, 2) << type;
+    return imported.lines.back().text;
+  };
+  EXPECT_EQ(skipped("MatmulAllReduceAddRmsNorm"),
+            "MatmulAllReduceAddRmsNorm does other work beside its matmul and collective");
+  EXPECT_EQ(skipped("GroupedMatMulAllReduce"), "a batched, grouped or quantised matmul");
+  EXPECT_EQ(skipped("GroupedMatMulAlltoAllv"), "a batched, grouped or quantised matmul");
+  EXPECT_EQ(skipped("GemmaRmsNorm"), "another operator");
+}
+
+/// 4096 x 8192 in tiles of 16 x 16 is 512,256,16,16.
+TEST(Importer, AMatmulWhoseRowsAreTiledIsSkipped) {
+  const std::string heading =
+      "Op Name,OP Type,Task Duration(us),Input Shapes,Input Data Types,Input Formats,Output Shapes,Output Formats\n";
+  const auto last = [&](const std::string& type, const std::string& inputs, const std::string& formats,
+                        const std::string& output, const std::string& format) {
+    return import_text(heading + "a," + type + ",900,\"" + inputs + "\",FLOAT16;FLOAT16," + formats + ",\"" + output +
+                           "\"," + format + "\n",
+                       {.blocks = "512,4x896"})
+        .lines.back();
+  };
+  const std::string tiled = "192,256,16,16;512,192,16,16", reason = "a matmul whose A or product is tiled (FRACTAL_NZ)";
+  for (const char* type : {"MatMulV3", "MatmulAllReduce"}) {
+    const SaidOfLine said = last(type, tiled, "FRACTAL_NZ;FRACTAL_NZ", "512,256,16,16", "FRACTAL_NZ");
+    EXPECT_EQ(said.verdict, Verdict::Skipped) << type;
+    EXPECT_THAT(said.text, HasSubstr(reason)) << type;
+  }
+  EXPECT_THAT(last("MatMulV3", "4096,3072;512,192,16,16", "ND;FRACTAL_NZ", "512,256,16,16", "FRACTAL_NZ").text,
+              HasSubstr(reason));
+  EXPECT_EQ(last("MatMulV3", "4096,3072;512,192,16,16", "ND;FRACTAL_NZ", "4096,8192", "ND").verdict, Verdict::Took);
+  EXPECT_EQ(last("MatMulV3", "4096,3072;512,193,16,16", "ND;FRACTAL_NZ", "4096,8192", "ND").verdict, Verdict::Bad);
+}
+
 /// The product and the messages have the element type of A, whatever the type of the weights B.
 TEST(Importer, WeightsOfAFusedOperatorMayBeQuantised) {
   const ImportedLog imported =
@@ -549,6 +588,17 @@ TEST(Importer, ADatabaseHasMatmulsAndFusedOperators) {
   ASSERT_EQ(imported.timings.fused().size(), 1U);
   EXPECT_EQ(imported.timings.fused()[0].fused_us, 1262);
   EXPECT_THAT(imported.first(Verdict::Bad), HasSubstr("a duration of 0.000 us"));
+}
+
+TEST(Importer, ADatabaseTellsTheFormatsOfAMatmul) {
+  const ImportedLog imported = import_text(database_text(
+      std::string(kKernelTables) +
+      "ALTER TABLE COMPUTE_TASK_INFO ADD inputFormats INTEGER; ALTER TABLE COMPUTE_TASK_INFO ADD outputFormats INTEGER;"
+      "INSERT INTO STRING_IDS VALUES (9,'FRACTAL_NZ;ND'),(10,'ND');"
+      "UPDATE COMPUTE_TASK_INFO SET inputFormats = 9, outputFormats = 10;"
+      "UPDATE STRING_IDS SET value = '192,256,16,16;3072,8192' WHERE id = 4;"));
+  EXPECT_THAT(imported.lines, ::testing::Contains(::testing::Field(&SaidOfLine::text, HasSubstr("(FRACTAL_NZ)"))));
+  EXPECT_TRUE(imported.timings.groups().empty());
 }
 
 TEST(Importer, NamesEveryFormatItKnows) {

@@ -69,7 +69,8 @@ Result<std::vector<profiler::MeasuredCut>> RefineCommand::read_cuts(const planne
   if (cuts_file.empty()) return measured;
   MC2_ASSIGN(const auto source, profiler::open_log(cuts_file));
   profiler::ImportedLogs logs;
-  auto read = profiler::import_log(*source, "cuts", {}, logs.timings);
+  auto read = profiler::import_log(*source, "cuts", {}, logs.timings,
+                                   {.on_line = {}, .on_progress = {}, .is_cancelled = is_interrupted});
   if (!read) return Error{read.error().code, cuts_file, read.error().message};
   MC2_TRY(logs.add(cuts_file, read.value(), "cuts"));
   if (!logs.first_bad.empty()) return Error{ErrorCode::Malformed, "", logs.first_bad};

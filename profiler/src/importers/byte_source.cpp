@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,6 +32,12 @@ class FileSource : public ByteSource {
   }
   [[nodiscard]] std::filesystem::path path() const override { return path_; }
   [[nodiscard]] std::int64_t total_bytes() const override { return total_bytes_; }
+  [[nodiscard]] bool is_ready() override {
+    constexpr int kWait_ms = 100;
+    pollfd waited{file_, POLLIN, 0};
+    const int found = poll(&waited, 1, kWait_ms);
+    return found > 0 || (found < 0 && errno != EINTR);
+  }
 
  private:
   int file_;
@@ -91,9 +98,11 @@ Result<void> require_different(std::span<const std::string> files) {
 
 Result<std::unique_ptr<ByteSource>> open_log(const std::filesystem::path& path) {
   const auto refused = [&](const std::string& why) { return Error{ErrorCode::InvalidSpec, path.string(), why}; };
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Else opening a named pipe waits until somebody writes to it, and no signal ends that wait.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
     return refused(errno == ENOENT ? "no such file" : std::string("cannot be opened: ") + std::strerror(errno));
+  fcntl(file, F_SETFL, 0); // is_ready() waits, so read() may block
   struct stat status {};
   const bool is_readable = fstat(file, &status) == 0 && !S_ISDIR(status.st_mode);
   if (is_readable)

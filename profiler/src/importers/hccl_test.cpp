@@ -88,14 +88,17 @@ class HcclTestLog {
     const auto cells = split(text, '|');
     if (cells.size() > 1 && find_column(cells.front()) == kSize) return begin_table(line.number, cells);
     if (has_table_ && is_row(cells)) return read_row(line, cells);
-    sink_.skip(line.number, "neither a heading nor a row");
+    sink_.skip_unknown(line.number, line.text, "neither a heading nor a row");
   }
 
  private:
-  /// Whether the cells are a row. A truncated row must begin with a number.
+  /// Whether the cells are a row. Its first cell is a size: a whole number, or one word that begins like a number where
+  /// the row has all its cells or the size is below 0. Other programs' lines may have as many bars.
   [[nodiscard]] bool is_row(const std::vector<std::string_view>& cells) const {
-    const bool begins_below_zero = cells.size() > 1 && cells.front().starts_with('-');
-    return parse_whole(cells.front()) || begins_below_zero || (cells.size() > 1 && cells.size() == cell_count_);
+    const std::string_view size = cells.front();
+    if (parse_whole(size)) return true;
+    if (cells.size() < 2 || size.empty() || has(size, " ")) return false;
+    return size[0] == '-' || (size[0] >= '0' && size[0] <= '9' && cells.size() == cell_count_);
   }
 
   void take_command(std::int64_t line, const Command& told) {

@@ -44,7 +44,7 @@ class ImbLog {
     if (parts.front() == "#bytes") return begin_table(line.number, parts);
     if (text.starts_with('#')) return read_comment(line.number, text, parts);
     if (parse_whole(parts.front()) && !columns_.empty()) return read_row(line, parts);
-    sink_.skip(line.number, "neither a title nor a row");
+    if (sink_.skip_unknown(line.number, line.text, "neither a title nor a row")) columns_.clear();
   }
 
  private:
@@ -60,7 +60,7 @@ class ImbLog {
       if (!count || *count < 1) return sink_.bad(line, "is no number of processes");
       world_size_ = static_cast<int>(std::min<std::int64_t>(*count, planner::kMaxWorldSize + 1));
     }
-    sink_.skip(line, "comment");
+    if (sink_.skip_unknown(line, text, "comment")) columns_.clear();
   }
 
   void begin_test(std::int64_t line, std::string_view name) {

@@ -27,10 +27,9 @@ class WatchedSource : public ByteSource {
   WatchedSource(ByteSource& source, const ImportHooks& hooks) : source_(source), hooks_(hooks) {}
 
   [[nodiscard]] std::size_t read(std::span<char> into) override {
-    if (is_cancelled_ || (hooks_.is_cancelled && hooks_.is_cancelled())) {
-      is_cancelled_ = true;
-      return 0;
-    }
+    do {
+      if (is_cancelled()) return 0;
+    } while (!source_.is_ready());
     const std::size_t got = source_.read(into);
     bytes_read_ += static_cast<std::int64_t>(got);
     if (hooks_.on_progress) hooks_.on_progress(bytes_read_, source_.total_bytes());
@@ -38,7 +37,10 @@ class WatchedSource : public ByteSource {
   }
   [[nodiscard]] std::filesystem::path path() const override { return source_.path(); }
   [[nodiscard]] std::int64_t total_bytes() const override { return source_.total_bytes(); }
-  [[nodiscard]] bool is_cancelled() const noexcept { return is_cancelled_; }
+  [[nodiscard]] bool is_cancelled() override {
+    is_cancelled_ = is_cancelled_ || (hooks_.is_cancelled && hooks_.is_cancelled());
+    return is_cancelled_;
+  }
 
  private:
   ByteSource& source_;
@@ -53,13 +55,16 @@ Result<LogSummary> import_log(ByteSource& source, std::string_view format, const
                               TimingSet& into, const ImportHooks& hooks) {
   WatchedSource watched(source, hooks);
   LogReader reader(watched);
-  MC2_ASSIGN(const auto importer, find_importer(reader, format));
+  const auto cancelled = [] { return Error{ErrorCode::Cancelled, "", "interrupted; nothing was kept"}; };
+  const auto importer = find_importer(reader, format);
+  if (watched.is_cancelled()) return cancelled();
+  if (!importer) return importer.error();
   LogSummary summary;
-  summary.format = std::string(importer->name);
+  summary.format = std::string(importer.value()->name);
   LogSink sink(into, hooks, summary, answers);
   into.next_round();
-  const auto read = importer->read(reader, answers, sink);
-  if (watched.is_cancelled()) return Error{ErrorCode::Cancelled, "", "interrupted; nothing was kept"};
+  const auto read = importer.value()->read(reader, answers, sink);
+  if (watched.is_cancelled()) return cancelled();
   if (!reader.fault().empty()) sink.bad(reader.line_number() + 1, reader.fault());
   if (!read) return read.error();
   return summary;

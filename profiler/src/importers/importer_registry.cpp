@@ -30,10 +30,10 @@ constexpr std::array kImporters{
     Importer{"msprof_statistic", "msprof communication_statistic*.csv, op_statistic*.csv", detect_msprof_statistic,
              read_msprof_statistic},
     Importer{"msprof", "msprof op_summary_*.csv, kernel_details.csv", detect_msprof_kernels, read_msprof_kernels},
-    Importer{"hccl_test", "hccl_test", detect_hccl_test, read_hccl_test},
-    Importer{"imb", "Intel MPI Benchmarks, parts MPI-1 and NBC", detect_imb, read_imb},
-    Importer{"osu", "OSU micro-benchmarks 5 to 7", detect_osu, read_osu},
-    Importer{"nccl_tests", "nccl-tests and rccl-tests", detect_nccl_tests, read_nccl_tests}};
+    Importer{"hccl_test", "hccl_test", detect_hccl_test, read_hccl_test, true},
+    Importer{"imb", "Intel MPI Benchmarks, parts MPI-1 and NBC", detect_imb, read_imb, true},
+    Importer{"osu", "OSU micro-benchmarks 5 to 7", detect_osu, read_osu, true},
+    Importer{"nccl_tests", "nccl-tests and rccl-tests", detect_nccl_tests, read_nccl_tests, true}};
 
 } // namespace
 

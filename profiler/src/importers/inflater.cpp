@@ -63,6 +63,7 @@ bool Inflater::begin_next_member() {
 
 std::size_t Inflater::read(std::span<char> into) {
   if (!is_compressed()) return copy(into);
+  if (source_.is_cancelled()) return 0; // a piece of the source may hold a thousand pieces of text
   std::span<char> left = into;
   while (left.size() == into.size() && fault_.empty()) {
     if (!is_member_open_ && !begin_next_member()) break;

@@ -180,6 +180,17 @@ void LogSink::skip(std::int64_t line, std::string_view why) {
   tell(line, Verdict::Skipped, why);
 }
 
+bool LogSink::skip_unknown(std::int64_t line, std::string_view text, std::string_view why) {
+  for (const Importer& other : importer_registry())
+    if (other.knows_heading && other.name != summary_.format && other.detect(text)) {
+      const std::string name(other.name);
+      skip(line, "begins a table of " + name + "; to take it, import the file again with --format " + name);
+      return true;
+    }
+  skip(line, why);
+  return false;
+}
+
 void LogSink::bad(std::int64_t line, std::string_view why) {
   if (summary_.bad_count++ == 0) {
     summary_.first_bad = why;

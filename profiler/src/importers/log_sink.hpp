@@ -28,6 +28,9 @@ class LogSink {
   /// or when the cut cannot be one of the operator that the user states. It counts as skipped beyond kMaxFusedTimings.
   void take(std::int64_t line, FusedTiming timing, std::string_view text);
   void skip(std::int64_t line, std::string_view why);
+  /// Skips a line that the format does not know. Returns whether it is the heading of another tool's table; the reason
+  /// says so then.
+  bool skip_unknown(std::int64_t line, std::string_view text, std::string_view why);
   void bad(std::int64_t line, std::string_view why);
   /// Adds a fact for the fingerprint; a second value of the same key is appended to the first.
   void fact(const std::string& key, std::string_view value);

@@ -257,20 +257,28 @@ std::string us_text(std::int64_t ns) {
 /// Reads matmuls and fused operators in the form of op_summary. The tables are those of the msprof_*.db manual, where
 /// texts are numbers of STRING_IDS.
 void read_kernels(SQLite::Database& database, const ImportAnswers& answers, LogSink& sink) {
+  const bool has_formats = has_column(database, "COMPUTE_TASK_INFO", "inputFormats") &&
+                           has_column(database, "COMPUTE_TASK_INFO", "outputFormats");
   SQLite::Statement rows(
       database,
-      "SELECT i.rowid, n.value, o.value, k.endNs - k.startNs, s.value, t.value, p.value, k.deviceId, k.startNs "
-      "FROM COMPUTE_TASK_INFO i JOIN TASK k ON k.globalTaskId = i.globalTaskId "
-      "LEFT JOIN STRING_IDS n ON n.id = i.name LEFT JOIN STRING_IDS o ON o.id = i.opType "
-      "LEFT JOIN STRING_IDS s ON s.id = i.inputShapes LEFT JOIN STRING_IDS t ON t.id = i.inputDataTypes "
-      "LEFT JOIN STRING_IDS p ON p.id = i.outputShapes ORDER BY k.deviceId, k.startNs");
+      std::string("SELECT i.rowid, n.value, o.value, k.endNs - k.startNs, s.value, t.value, p.value, k.deviceId, "
+                  "k.startNs, ") +
+          (has_formats ? "f.value, g.value " : "'', '' ") +
+          "FROM COMPUTE_TASK_INFO i JOIN TASK k ON k.globalTaskId = i.globalTaskId "
+          "LEFT JOIN STRING_IDS n ON n.id = i.name LEFT JOIN STRING_IDS o ON o.id = i.opType "
+          "LEFT JOIN STRING_IDS s ON s.id = i.inputShapes LEFT JOIN STRING_IDS t ON t.id = i.inputDataTypes "
+          "LEFT JOIN STRING_IDS p ON p.id = i.outputShapes " +
+          (has_formats ? "LEFT JOIN STRING_IDS f ON f.id = i.inputFormats "
+                         "LEFT JOIN STRING_IDS g ON g.id = i.outputFormats "
+                       : "") +
+          "ORDER BY k.deviceId, k.startNs");
   read_msprof_kernels(answers, sink, [&]() -> std::optional<MsprofKernel> {
     if (!rows.executeStep()) return std::nullopt;
     const auto text = [&](int column) { return rows.getColumn(column).getString(); };
     const std::int64_t time_ns = rows.getColumn(3).getInt64();
-    return MsprofKernel{
-        .line = rows.getColumn(0).getInt64(),
-        .cells = {text(1), text(2), us_text(time_ns), text(4), text(5), text(6), text(7), "", text(8), ""}};
+    return MsprofKernel{.line = rows.getColumn(0).getInt64(),
+                        .cells = {text(1), text(2), us_text(time_ns), text(4), text(5), text(6), text(9), text(10),
+                                  text(7), "", text(8), ""}};
   });
 }
 

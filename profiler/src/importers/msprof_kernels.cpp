@@ -33,6 +33,8 @@ const std::vector<WantedColumn>& columns() {
       {{"inputshapes", "inputshape"}, ""},
       {{"inputdatatypes", "inputdatatype"}, ""},
       {{"outputshapes", "outputshape"}, ""},
+      {{"inputformats", "inputformat"}, ""},
+      {{"outputformats", "outputformat"}, ""},
       {{"deviceid"}, ""},
       {{"streamid"}, ""},
       {{"taskstarttime", "starttime"}, "", false, true},
@@ -46,6 +48,7 @@ constexpr std::int64_t kMaxNeighbourRows = 64;
 /// No device's links move a full array faster. A size that implies a higher rate belongs to another operator.
 constexpr double kMostBytesPerUs = 2e6;
 constexpr const char* kNoShapes = "has no shapes and element type that give its size";
+constexpr std::string_view kTiled = "a matmul whose A or product is tiled (FRACTAL_NZ), which hides its number of rows";
 constexpr const char* kUnreadable = "may be on a row that cannot be read";
 
 /// The rows of one device that are neighbours of its next communication row.
@@ -117,9 +120,10 @@ class KernelLog {
       case MsprofWork::Other: return sink_.skip(line, "another operator");
       case MsprofWork::OtherCollective: return sink_.skip(line, "no collective that mc2 plans");
       case MsprofWork::FusedMatmul: forget(neighbours(), kNoShapes); return read_fused(line, found);
-      case MsprofWork::OtherMatmul:
+      case MsprofWork::OtherMatmul: forget(neighbours(), kNoShapes); return sink_.skip(line, kOtherMatmul);
+      case MsprofWork::MatmulAndMore:
         forget(neighbours(), kNoShapes);
-        return sink_.skip(line, "a batched, grouped or quantised matmul");
+        return sink_.skip(line, shown(type.empty() ? cells_[kName] : type) + " " + std::string(kMatmulAndMore));
       case MsprofWork::Matmul: return read_matmul(line);
       case MsprofWork::Collective:
         if (!has_own_collectives) return read_collective(line, found.collective);
@@ -139,8 +143,8 @@ class KernelLog {
   }
 
   [[nodiscard]] static bool is_neighbour(MsprofWork work) {
-    return work == MsprofWork::Matmul || work == MsprofWork::OtherMatmul || work == MsprofWork::FusedMatmul ||
-           work == MsprofWork::Collective;
+    return work == MsprofWork::Matmul || work == MsprofWork::OtherMatmul || work == MsprofWork::MatmulAndMore ||
+           work == MsprofWork::FusedMatmul || work == MsprofWork::Collective;
   }
 
   /// Remembers an error where rows are not in the order of their start: then the row before a collective need not be
@@ -212,7 +216,8 @@ class KernelLog {
     const auto time = duration(line);
     if (!time) return;
     const auto shape = find_fused_shape(cells_[kInputShapes], cells_[kOutputShapes]);
-    if (!shape) return sink_.skip(line, "a fused operator without shapes: profile with --task-time=l1");
+    if (!shape)
+      return sink_.skip(line, is_tiled() ? kTiled : "a fused operator without shapes: profile with --task-time=l1");
     FusedTiming timing{.blocks = answers_.blocks,
                        .collective = found.collective,
                        .first_lane = found.first_lane,
@@ -241,6 +246,12 @@ class KernelLog {
     return bare(types.substr(0, types.find(';')));
   }
 
+  /// Whether A or the product is in a tiled format, whose sizes are those of the tiles: 16,8,16,16 of 128 x 256. They
+  /// are rounded up to whole tiles, so that the number of rows is not known.
+  [[nodiscard]] bool is_tiled() const {
+    return bare(cells_[kInputFormats]).starts_with("FRACTAL") || bare(cells_[kOutputFormats]).starts_with("FRACTAL");
+  }
+
   /// The row's matmul without its time; empty where shapes or element type are missing or wrong.
   [[nodiscard]] std::optional<Timing> find_matmul() {
     const auto shape = shape_of_cells();
@@ -265,6 +276,7 @@ class KernelLog {
   void refuse_matmul(std::int64_t line) {
     if (is_missing(cells_[kInputShapes]) || is_missing(cells_[kOutputShapes]))
       return sink_.skip(line, "a matmul without shapes: profile with --task-time=l1");
+    if (!shape_of_cells() && is_tiled()) return sink_.skip(line, kTiled);
     if (!shape_of_cells())
       return sink_.bad(
           line, "the shapes do not multiply: " + shown(cells_[kInputShapes]) + " to " + shown(cells_[kOutputShapes]));

@@ -19,6 +19,8 @@ struct MsprofKernel {
     kInputShapes,
     kInputTypes,
     kOutputShapes,
+    kInputFormats,
+    kOutputFormats,
     kDevice,
     kStream,
     kStart,

@@ -14,7 +14,8 @@ enum class MsprofWork : std::uint8_t {
   Other,
   Matmul,
   FusedMatmul,
-  OtherMatmul,
+  OtherMatmul,   ///< batched, grouped or quantised, also fused with a collective
+  MatmulAndMore, ///< does other work, too: MatmulAllReduceAddRmsNorm
   Collective,
   OtherCollective,
   KernelOfCollective
@@ -31,6 +32,10 @@ struct MsprofOperator {
 inline constexpr std::string_view kAskBlocks =
     "which blocks the fused operators ran (--blocks 512,4x896), to take them as measured cuts";
 inline constexpr std::string_view kUnknownCut = "a fused operator whose cut is not known";
+
+/// Why runs of MsprofWork::OtherMatmul and MatmulAndMore are left out.
+inline constexpr std::string_view kOtherMatmul = "a batched, grouped or quantised matmul";
+inline constexpr std::string_view kMatmulAndMore = "does other work beside its matmul and collective";
 
 /// @param type  e.g. "MatMulV3", "hcom_allReduce_"; may be empty
 /// @param name  e.g. "hcom_allReduce__428_0_1"

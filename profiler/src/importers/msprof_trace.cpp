@@ -136,6 +136,9 @@ class Handler final : public JsonHandler {
     const MsprofOperator found = turn ? MsprofOperator{} : find_msprof_operator({}, event_.name);
     if (found.work == MsprofWork::Collective)
       return sink_.skip(line, "a collective; its size is in the run's msprof_*.db");
+    if (event_.is_task && found.work == MsprofWork::OtherMatmul) return sink_.skip(line, kOtherMatmul);
+    if (event_.is_task && found.work == MsprofWork::MatmulAndMore)
+      return sink_.skip(line, shown(event_.name) + " " + std::string(kMatmulAndMore));
     if (!turn && (found.work != MsprofWork::FusedMatmul || !event_.is_task))
       return sink_.skip(line, "no fused operator, and no turn of one");
     const auto end = event_.times.end();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -109,7 +110,7 @@ class NcclTestsLog {
     if (text.empty()) return sink_.skip(line.number, "comment");
     if (is_comment) break_off_row();
     if (table_.cell_count > 0 && !is_comment) return read_table_line(line, text);
-    read_comment(line.number, text);
+    read_comment(line, text);
   }
 
   void finish(std::int64_t last_line) { end_test(last_line, false); }
@@ -122,7 +123,7 @@ class NcclTestsLog {
     auto parts = words(text);
     if (!broken_row_.empty() && !begins_row(parts) && continues_row(parts)) return read_piece(line, text, false);
     const auto row = whole_row(std::move(parts));
-    if (!is_row(row, table_)) return read_comment(line.number, text);
+    if (!is_row(row, table_)) return read_comment(line, text);
     break_off_row();
     read_row(line, row);
   }
@@ -167,7 +168,9 @@ class NcclTestsLog {
     return parts;
   }
 
-  void read_comment(std::int64_t line, std::string_view text) {
+  /// @param text  the line without its tag and '#'
+  void read_comment(const Line& whole, std::string_view text) {
+    const std::int64_t line = whole.number;
     if (text.starts_with("Collective test starting:"))
       return begin_heading(line, find_program(words(text).back()), words(text).back());
     if (text.starts_with("Collective test concluded")) return sink_.skip(line, "comment");
@@ -194,7 +197,7 @@ class NcclTestsLog {
     if (text.starts_with("NCCL version") || text.starts_with("RCCL version")) read_library(words(text));
     if (const auto launch = read_launch_line(text)) return begin_test(line, launch->collective, "");
     if (const auto other = other_program(text); !other.empty()) return begin_test(line, std::nullopt, other);
-    sink_.skip(line, "comment");
+    sink_.skip_unknown(line, whole.text, "comment");
   }
 
   /// "NCCL version 2.28.7+cuda13.0", "RCCL version : 2.22.3-develop".
@@ -250,6 +253,7 @@ class NcclTestsLog {
     if (table_.cell_count > 0 && !rows_.empty()) end_test(line, false);
     const auto names = words(text);
     table_ = table_of(names);
+    has_wrong_.fill(false);
     if (std::exchange(has_in_place_first_, false)) table_.swap_sides();
     const bool has_twins =
         std::count(names.begin(), names.end(), "time") > 2 || std::count(names.begin(), names.end(), "size") > 1;
@@ -304,23 +308,19 @@ class NcclTestsLog {
   }
 
   void read_timing(std::int64_t line, const std::vector<std::string_view>& parts, std::int64_t size, bool is_in_place) {
-    const std::size_t at = table_.time[is_in_place ? 1 : 0], wrong = table_.wrong[is_in_place ? 1 : 0];
-    const bool is_wanted = answers_.buffers == Buffers::Both || is_in_place == (answers_.buffers == Buffers::InPlace);
-    if (!is_wanted) return;
+    const std::size_t side = is_in_place ? 1 : 0, at = table_.time[side], wrong = table_.wrong[side];
+    const bool is_timed = at != kNone && !parts[at].empty() && parts[at] != "N/A";
+    const std::string check = is_timed ? check_fault(parts, side) : "";
+    if (!check.empty()) has_wrong_[side] = true;
+    if (!is_wanted(is_in_place)) return;
     const std::string where = is_in_place ? "in place: " : "out of place: ";
     if (at == kNone || parts[at].empty())
       return sink_.skip(line, where + "not timed" + (is_in_place ? "" : "; see --buffers in-place"));
-    if (parts[at] == "N/A") return sink_.skip(line, where + "no time (N/A)");
-    const auto wrong_count = wrong == kNone ? std::optional<std::int64_t>(0) : parse_whole(parts[wrong]);
-    if (wrong != kNone && parts[wrong] != "N/A" && wrong_count != 0)
-      return sink_.bad(line, where + "the result check found " + shown(parts[wrong]) + " wrong elements");
-    const std::size_t error = table_.error[is_in_place ? 1 : 0];
-    if (error != kNone && parts[error].ends_with('*'))
-      return sink_.bad(line, where + "an error of " + shown(parts[error]) + " is above the threshold");
+    if (!is_timed) return sink_.skip(line, where + "no time (N/A)");
+    if (!check.empty()) return sink_.bad(line, where + check);
     const auto time = parse_us(parts[at]);
     if (!time) return sink_.bad(line, where + "'" + shown(parts[at]) + "' is no time");
     if (size == 0) return sink_.skip(line, "a message of 0 bytes");
-    const std::size_t side = is_in_place ? 1 : 0;
     for (const auto& [name, column] :
          {std::pair{"algbw", table_.alg_bandwidth[side]}, std::pair{"busbw", table_.bus_bandwidth[side]}})
       if (const std::string fault = column == kNone ? "" : cell_fault(name, parts[column]); !fault.empty())
@@ -333,6 +333,20 @@ class NcclTestsLog {
                      table_.redop == kNone ? std::string() : std::string(parts[table_.redop]),
                      said_of(parts, size, is_in_place ? 1 : 0)});
     if (ranks_.count() == 0) find_ranks(parts, size);
+  }
+
+  [[nodiscard]] bool is_wanted(bool is_in_place) const {
+    return answers_.buffers == Buffers::Both || is_in_place == (answers_.buffers == Buffers::InPlace);
+  }
+
+  /// What the result check found wrong on a side of the row; empty where nothing is.
+  [[nodiscard]] std::string check_fault(const std::vector<std::string_view>& parts, std::size_t side) const {
+    const std::size_t wrong = table_.wrong[side], error = table_.error[side];
+    if (wrong != kNone && parts[wrong] != "N/A" && parse_whole(parts[wrong]) != 0)
+      return "the result check found " + shown(parts[wrong]) + " wrong elements";
+    if (error != kNone && parts[error].ends_with('*'))
+      return "an error of " + shown(parts[error]) + " is above the threshold";
+    return {};
   }
 
   [[nodiscard]] NcclRow said_of(const std::vector<std::string_view>& parts, std::int64_t size, std::size_t side) const {
@@ -370,20 +384,30 @@ class NcclTestsLog {
     if ((is_open_ || is_headed_) && !has_verdict)
       sink_.bad(line, "the test before this line has no end ('# Out of bounds values'): " +
                           (failure.empty() ? "the log is cut" : "it failed, " + failure));
-    const bool has_checks = table_.wrong[0] != kNone || table_.wrong[1] != kNone;
+    const std::string verdict = has_failed ? verdict_fault() : "";
     for (const Row& row : rows_) {
-      if (has_failed && !has_checks)
-        sink_.bad(row.line, "the test's results were out of bounds");
-      else
+      if (verdict.empty())
         take(row);
+      else
+        sink_.bad(row.line, verdict);
     }
     rows_.clear();
+    has_wrong_.fill(false);
     table_ = {};
     is_open_ = is_headed_ = false;
     derived_ranks_ = 0;
     if (!has_verdict) return;
     collective_.reset(); // the name does not hold for the next test
     is_named_ = false;
+  }
+
+  /// What is wrong with all rows of a test that failed; empty where a row that was to be taken has the wrong results.
+  [[nodiscard]] std::string verdict_fault() const {
+    for (const bool is_in_place : {false, true})
+      if (has_wrong_[is_in_place ? 1 : 0] && is_wanted(is_in_place)) return {};
+    const std::string fault = "the test's results were out of bounds";
+    if (has_wrong_[0] || has_wrong_[1]) return fault + (has_wrong_[1] ? " in place" : " out of place");
+    return fault + ", and no row says which";
   }
 
   /// What is wrong where the list of ranks is not whole; empty where the number of ranks is known all the same.
@@ -429,8 +453,9 @@ class NcclTestsLog {
       false; ///< the next table names in-place times first (mscclpp-test), or alone (rccl-tests -O 0)
   Table table_;
   std::vector<Row> rows_;
-  std::string failure_;    ///< what the test's program said of one, and where
-  std::string broken_row_; ///< the pieces so far of a row that messages of NCCL broke; else empty
+  std::array<bool, 2> has_wrong_{}; ///< whether a row of the test has wrong results out of place, in place
+  std::string failure_;             ///< what the test's program said of one, and where
+  std::string broken_row_;          ///< the pieces so far of a row that messages of NCCL broke; else empty
   std::int64_t broken_row_line_ = 0;
 };
 

@@ -60,19 +60,20 @@ class OsuLog {
     const auto parts = words(text);
     if (parts.front() == "Size") return begin_table(line.number, text);
     if (!untagged.starts_with('#') && !columns_.empty() && looks_like_row(parts)) return read_row(line, parts);
-    sink_.skip(line.number, "neither a title nor a row");
+    if (sink_.skip_unknown(line.number, line.text, "neither a title nor a row")) columns_.clear();
   }
 
  private:
-  /// Whether the words may be a row of the table. A truncated row must begin with a whole number. In a row with all its
-  /// cells, the size need only begin like a number.
+  /// Whether the words may be a row of the table. It begins with a whole number, and has all its cells or a time. With
+  /// all its cells and a time, the size need only begin like a number.
   [[nodiscard]] bool looks_like_row(const std::vector<std::string_view>& parts) const {
     const auto begins_like_number = [](std::string_view text) {
       return (text[0] >= '0' && text[0] <= '9') || text[0] == '-';
     };
-    if (!parse_whole(parts.front()) && (parts.size() != columns_.size() || !begins_like_number(parts.front())))
-      return false;
-    return parts.size() < 2 || begins_like_number(parts[1]) || parts[1] == "nan" || parts[1] == "inf";
+    const bool has_all = parts.size() == columns_.size();
+    const bool has_time = parts.size() < 2 || begins_like_number(parts[1]) || parts[1] == "nan" || parts[1] == "inf";
+    if (parse_whole(parts.front())) return has_all || has_time;
+    return has_all && has_time && begins_like_number(parts.front());
   }
 
   void begin_test(std::int64_t line, std::string_view text) {
@@ -107,10 +108,10 @@ class OsuLog {
     columns_ = heading_cells(text);
     time_column_ = find_time_column();
     ordered_columns_ = find_ordered_columns();
-    const auto validation = std::ranges::find(columns_, "Validation");
-    validation_column_ = validation == columns_.end() ? std::nullopt : std::optional(validation - columns_.begin());
+    validation_column_ = find_column("Validation");
+    size_column_ = find_column("Transmit Size").value_or(0);
     for (const std::string& column : columns_) {
-      const bool is_size = column.starts_with("Size");
+      const bool is_size = column.starts_with("Size") || column.starts_with("Transmit Size");
       const std::string fault = unit_fault(column, is_size ? "B" : "us");
       if (fault.empty() || column.find('%') != std::string::npos || column.find("B/s") != std::string::npos) continue;
       columns_.clear();
@@ -123,12 +124,16 @@ class OsuLog {
     sink_.skip(line, "heading of a table");
   }
 
+  [[nodiscard]] std::optional<std::size_t> find_column(std::string_view name) const {
+    const auto found = std::ranges::find(columns_, name);
+    return found == columns_.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - columns_.begin()));
+  }
+
   /// The column of the slowest rank's time where the table has one: a collective ends when its last rank does.
   [[nodiscard]] std::size_t find_time_column() const {
     for (const std::string_view name :
          {"Max Latency(us)", "Max Comm.(us)", "Pure Comm.(us)", "Avg Latency(us)", "Latency(us)", "Latency (us)"})
-      for (std::size_t i = 0; i < columns_.size(); ++i)
-        if (columns_[i] == name) return i;
+      if (const auto found = find_column(name)) return *found;
     return 0;
   }
 
@@ -137,17 +142,19 @@ class OsuLog {
       return sink_.skip(line.number, title_ + std::string(kNotPlanned));
     if (const auto fault = row_fault(line, parts.size(), columns_.size())) return sink_.bad(line.number, *fault);
     if (time_column_ == 0) return sink_.bad(line.number, "the heading has no column 'Avg Latency(us)'");
-    if (validation_column_ && plain(parts[static_cast<std::size_t>(*validation_column_)]) != "pass")
-      return sink_.bad(line.number,
-                       "validation failed: " + shown(parts[static_cast<std::size_t>(*validation_column_)]));
-    const auto size = parse_whole(parts.front());
+    if (validation_column_ && plain(parts[*validation_column_]) != "pass")
+      return sink_.bad(line.number, "validation failed: " + shown(parts[*validation_column_]));
+    for (const std::size_t column : {std::size_t{0}, size_column_})
+      if (!parse_whole(parts[column]))
+        return sink_.bad(line.number, "'" + shown(parts[column]) + "' is no size in bytes");
+    const auto size = parse_whole(parts[size_column_]);
     const auto time = parse_us(parts[time_column_]);
-    if (!size) return sink_.bad(line.number, "'" + shown(parts.front()) + "' is no size in bytes");
     if (!time) return sink_.bad(line.number, "'" + shown(parts[time_column_]) + "' is no number");
     for (const auto& [shorter, longer] : ordered_columns_)
       if (const std::string fault = order_fault({columns_[shorter], parts[shorter]}, {columns_[longer], parts[longer]});
           !fault.empty())
         return sink_.bad(line.number, fault);
+    if (*size == 0) return sink_.skip(line.number, "a message of 0 bytes");
     take(line.number, *size, *time);
   }
 
@@ -176,15 +183,17 @@ class OsuLog {
     }
     sink_.take(line,
                {.collective = *collective, .message_bytes = bytes.value_or(0), .world_size = world_size_, .time = time},
-               std::string(planner::to_string(*collective)) + ", " + columns_[time_column_]);
+               std::string(planner::to_string(*collective)) + ", " + columns_[time_column_] +
+                   (size_column_ > 0 ? ", " + columns_[size_column_] : ""));
   }
 
   const ImportAnswers& answers_;
   LogSink& sink_;
   std::vector<std::string> columns_; ///< empty outside a table
   std::size_t time_column_ = 0;
+  std::size_t size_column_ = 0; ///< the bytes that were moved: of derived datatypes, fewer than the first column says
   std::vector<std::pair<std::size_t, std::size_t>> ordered_columns_; ///< the first time is at most the second
-  std::optional<std::ptrdiff_t> validation_column_;
+  std::optional<std::size_t> validation_column_;
   std::optional<Collective> collective_;
   bool is_latency_ = true;
   int next_world_size_ = 0; ///< the ranks that a command line states for the test after it

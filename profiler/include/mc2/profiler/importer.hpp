@@ -33,9 +33,14 @@ class ByteSource {
   [[nodiscard]] virtual std::filesystem::path path() const { return {}; }
   /// Size of the source in bytes; 0 where unknown.
   [[nodiscard]] virtual std::int64_t total_bytes() const { return 0; }
+  /// Waits up to 100 ms until read() has bytes or the end. False where it has neither yet, as in a pipe.
+  [[nodiscard]] virtual bool is_ready() { return true; }
+  /// Whether the caller wants no more of it. Then read() gives 0.
+  [[nodiscard]] virtual bool is_cancelled() { return false; }
 };
 
-/// Opens a log. Errors: InvalidSpec for a path that cannot be opened or is a directory.
+/// Opens a log. It may be a pipe; one that nobody writes to yet is no error, and is_ready() tells when somebody does.
+/// Errors: InvalidSpec for a path that cannot be opened or is a directory.
 [[nodiscard]] Result<std::unique_ptr<ByteSource>> open_log(const std::filesystem::path& path);
 /// Errors: InvalidSpec where two of the files have the same bytes, because their timings would count twice.
 [[nodiscard]] Result<void> require_different(std::span<const std::string> files);
@@ -168,7 +173,7 @@ struct LineVerdict {
 struct ImportHooks {
   std::function<void(const LineVerdict&)> on_line;
   std::function<void(std::int64_t bytes_read, std::int64_t total_bytes)> on_progress; ///< bytes of the file
-  std::function<bool()> is_cancelled;
+  std::function<bool()> is_cancelled; ///< asked for each piece of text, and while a pipe has none
 };
 
 /// The result of reading one log, apart from its timings.
@@ -194,6 +199,8 @@ struct Importer {
   bool (*detect)(std::string_view head);
   /// Reads the log into the sink, bad lines included. Errors: Malformed where the whole log is unusable.
   Result<void> (*read)(LogReader& reader, const ImportAnswers& answers, LogSink& sink);
+  /// Whether `detect` also knows a single line, the heading of a table, which may stand behind another tool's table.
+  bool knows_heading = false;
 };
 
 /// All importers, in order of detection.
