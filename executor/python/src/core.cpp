@@ -131,7 +131,22 @@ void add_traits(py::class_<OpSpec>& type) {
           "Bytes that one row or column of the cut axis has in the collective's full array.");
 }
 
+/// Adds the kinds that have a trait, as constants: torch.compile cannot trace calls into this module.
+void add_kinds(py::module_& module) {
+  using planner::OpTraits;
+  const auto add = [&](const char* name, bool (*has_trait)(const OpTraits&)) {
+    py::list kinds;
+    for (const OpTraits& traits : planner::op_registry())
+      if (has_trait(traits)) kinds.append(traits.name);
+    module.attr(name) = py::tuple(kinds);
+  };
+  add("GATHERING_KINDS", [](const OpTraits& traits) { return traits.gathers_a; });
+  add("SHARDED_KINDS", [](const OpTraits& traits) { return traits.has_row_shards; });
+  add("SUMMING_KINDS", [](const OpTraits& traits) { return traits.sums(); });
+}
+
 void bind_op(py::module_& module) {
+  add_kinds(module);
   bind_tables(module);
   bind_experts(module);
   py::class_<OpSpec> type(module, "OpSpec", "One fused operator: A [m, k] x B [k, n] on every rank, and a collective.");

@@ -45,6 +45,9 @@ World::World(const std::string& backend, executor::CommunicatorOptions options)
 
 World::~World() {
   if (is_inherited()) static_cast<void>(communicator_.release());
+  std::optional<py::gil_scoped_release> unlocked; // closing may wait for ranks on other hosts
+  if (PyGILState_Check() != 0) unlocked.emplace();
+  communicator_.reset();
 }
 
 executor::Communicator& World::communicator() const {

@@ -115,6 +115,18 @@ class RanksTest(Refusals):
                     with torch.inference_mode():
                         self.assert_near(case.call(**case.mine()), expected)
 
+    @unittest.skipIf(RANKS == 1, "ranks are compared")
+    def test_ranks_with_another_k_are_told_of_it_where_all_have_one(self):
+        mine = Case(GATHER).mine(("x", "w"))
+        k = K - (RANK != 0)
+        self.refused("mismatch", "x", Case(GATHER).call, mine["x"][:, :k], mine["w"][:, :k])
+
+    @unittest.skipIf(RANK >= 0 and torch.__version__ >= "2", "gloo exchanges bfloat16 from PyTorch 2 on")
+    def test_a_type_that_gloo_does_not_exchange_is_named(self):
+        for kind in KINDS:
+            case = Case(kind, torch.bfloat16)
+            self.refused("unsupported", "dtype", lambda: case.call(**case.mine()))
+
     def test_without_bias_and_residual_nothing_is_added(self):
         for kind in KINDS:
             case = Case(kind)

@@ -76,6 +76,32 @@ class RanksTest(Refusals):
         if RANKS > 1:
             self.assertIn("sums of torch.int64 on CPUs run by the process group", str(caught[0].message))
 
+    def test_pending_negations_and_conjugations_are_seen(self):
+        warnings.simplefilter("ignore")
+        for dtype in (torch.float32, torch.int8, torch.float64, torch.complex64):
+            view = torch.conj if dtype.is_complex else torch._neg_view
+            of_ranks = [drawn(dtype, (2 * RANKS, 3), rank) * (1j if dtype.is_complex else 1) for rank in range(RANKS)]
+            seen = [view(one).resolve_conj().resolve_neg() for one in of_ranks]
+            mine, total = of_ranks[RANK], sum(seen)
+            with self.subTest(dtype):
+                self.assertTrue(torch.equal(mc2.torch.cpu_all_gather(view(mine)), torch.cat(seen)))
+                self.assertTrue(torch.equal(mc2.torch.cpu_reduce_scatter(view(mine)), total.chunk(RANKS)[RANK]))
+                received = mc2.torch.cpu_all_to_all(view(mine))
+                self.assertTrue(torch.equal(received, torch.cat([one.chunk(RANKS)[RANK] for one in seen])))
+                given = view(mine.clone())
+                self.assertIs(mc2.torch.cpu_all_reduce(given), given)
+                self.assertTrue(torch.equal(given, total), "in place")
+
+    def test_rows_may_be_empty(self):
+        warnings.simplefilter("ignore")
+        for dtype in (torch.float32, torch.int32, torch.uint8, torch.complex64):
+            for shape in ((RANKS, 0), (0, 3)):
+                x = torch.ones(shape, dtype=dtype)
+                for call in (mc2.torch.cpu_all_reduce, mc2.torch.cpu_all_to_all):
+                    self.assertEqual(call(x).shape, shape)
+                self.assertEqual(mc2.torch.cpu_reduce_scatter(x).shape, (shape[0] // RANKS, shape[1]))
+                self.assertEqual(mc2.torch.cpu_all_gather(x).shape, (shape[0] * RANKS, shape[1]))
+
     def test_strides_may_be_any(self):
         whole = drawn(torch.float32, (12, 2 * RANKS), RANK).t()
         total = sum(everyones(whole))

@@ -1,10 +1,12 @@
 """Tests mc2.torch on gloo. Jobs of 2 and 3 processes run the same tests in every rank."""
 
+import copy
 import datetime
 import gc
 import importlib.util
 import json
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -256,6 +258,31 @@ class RanksTest(Refusals):
         y, normed = mc2.torch.matmul_all_reduce_rms_norm(x[:0], w, torch.ones(N), residual=torch.ones(0, N))
         self.assertEqual((y.shape, normed.shape), ((0, N), (0, N)))
 
+    def test_a_rank_without_rows_is_told_of_the_others(self):
+        for kind in KINDS:
+            x, w = matrices(kind)
+            with self.subTest(kind):
+                self.refused("mismatch", "x", getattr(mc2.torch, kind), x[:0] if RANK else x, w)
+
+    @unittest.skipIf(RANK >= 0 and torch.__version__ >= "2", "gloo exchanges bfloat16 from PyTorch 2 on")
+    def test_a_type_that_gloo_does_not_exchange_is_named(self):
+        for kind in KINDS:
+            x, w = matrices(kind, torch.bfloat16)
+            self.refused("unsupported", "dtype", getattr(mc2.torch, kind), x, w)
+        x, w = matrices("matmul_all_reduce", torch.bfloat16)
+        self.refused("unsupported", "dtype", mc2.torch.matmul_all_reduce_rms_norm, x, w, torch.ones(N).bfloat16())
+
+    def test_pending_negations_are_seen(self):
+        for kind in KINDS:
+            for cut in (False, True):
+                x, w = matrices(kind)
+                expected = oracle(kind, x, w)
+                if cut:
+                    fuse(kind, [cut_axis(kind) - 5, 5])
+                with self.subTest(kind, cut=cut):
+                    negated = torch._neg_view(-x), torch._neg_view(-w)
+                    self.assert_near(getattr(mc2.torch, kind)(*negated), expected)
+
     def test_strided_operands_are_taken(self):
         for kind in KINDS:
             x, w = matrices(kind)
@@ -465,6 +492,41 @@ class RanksTest(Refusals):
             f"RowParallelLinear(in_features={RANKS * 8}, out_features=6, bias=False, own_weight=(6, 8), "
             "is_sequence_parallel=False)",
         )
+
+    def test_layers_take_what_a_linear_layer_takes(self):
+        whole = torch.nn.Linear(4 * RANKS, 2 * RANKS)
+        for tensor in whole.parameters():
+            dist.broadcast(tensor.data, 0)
+        rows, columns = (
+            layer.from_linear(whole) for layer in (mc2.torch.RowParallelLinear, mc2.torch.ColumnParallelLinear)
+        )
+        part = slice(RANK * 4, (RANK + 1) * 4), slice(RANK * 2, (RANK + 1) * 2)
+        for shape in ((), (0,), (2, 0), (0, 3), (2, 0, 3), (3,)):
+            x = torch.ones(*shape, 4 * RANKS)
+            with self.subTest(shape=shape):
+                torch.testing.assert_close(rows(x[..., part[0]]), whole(x))
+                torch.testing.assert_close(rows(x[..., part[0]], residual=whole(x)), 2 * whole(x))
+                torch.testing.assert_close(columns(x), whole(x)[..., part[1]])
+        scattering = mc2.torch.RowParallelLinear.from_linear(whole, is_sequence_parallel=True)
+        gathering = mc2.torch.ColumnParallelLinear.from_linear(whole, is_sequence_parallel=True)
+        self.assertEqual(scattering(torch.ones(2 * RANKS, 0, 4)).shape, (2, 0, 2 * RANKS))
+        self.assertEqual(gathering(torch.ones(2, 0, 4 * RANKS)).shape, (2 * RANKS, 0, 2))
+        self.refused("invalid_spec", "x", scattering, torch.ones(4))
+
+    def test_layers_are_copied_with_their_group_and_stored_without(self):
+        group = dist.new_group()
+        layer = mc2.torch.RowParallelLinear(RANKS * 8, 6, group=group)
+        x = torch.ones(5, 8)
+        for one in (copy.deepcopy(layer), copy.copy(layer), copy.deepcopy(torch.nn.Sequential(layer))[0]):
+            self.assertIs(one.group, group)
+            self.assertTrue(torch.equal(one(x), layer(x)))
+        self.assertIsNot(copy.deepcopy(layer).weight, layer.weight)
+        self.refused("unsupported", "group", pickle.dumps, layer)
+        for default in (None, dist.group.WORLD):
+            layer = mc2.torch.RowParallelLinear(RANKS * 8, 6, group=default)
+            loaded = pickle.loads(pickle.dumps(layer))
+            self.assertIsNone(loaded.group)
+            self.assertTrue(torch.equal(loaded(x), layer(x)))
 
     def test_only_what_needs_a_gradient_gets_one(self):
         x, w = matrices("all_gather_matmul")
@@ -744,6 +806,22 @@ class RanksTest(Refusals):
         text = self.refused("invalid_spec", "w", *other)
         self.assertIn("2 experts [3, 4] of torch.float16 and rank 0 2 experts [3, 4] of torch.float32", text)
 
+    def test_an_activation_that_fails_makes_the_others_results_nan(self):
+        x, experts = torch.ones(4, 8), torch.tensor([[0], [0], [RANKS - 1], [RANKS - 1]])
+
+        def activation(rows):
+            return rows.relu() if RANK else 1 / 0
+
+        def layer():
+            return mc2.torch.moe_layer(
+                x, experts, torch.ones(4, 1), torch.ones(1, 8, 6), torch.ones(1, 6, 8), activation=activation
+            )
+
+        if RANK == 0:
+            self.assertRaises(ZeroDivisionError, layer)
+        else:
+            self.assertEqual(layer().isnan().all(1).tolist(), [True, True, False, False])
+
     def test_what_is_wrong_with_a_layer_of_experts_is_named(self):
         right = {
             "x": torch.zeros(4, 3),
@@ -812,6 +890,9 @@ class RanksTest(Refusals):
         self.refused("invalid_spec", "x", mc2.torch.matmul_reduce_scatter, x[: M - 1], w)
         self.refused("unsupported", "w", call, x, w.to_sparse())
         self.refused("invalid_spec", "in_features", mc2.torch.RowParallelLinear, 7 * RANKS + 1, 4)
+        self.refused("invalid_spec", "in_features", mc2.torch.RowParallelLinear, "a", 8)
+        self.refused("invalid_spec", "out_features", mc2.torch.RowParallelLinear, RANKS, -8)
+        self.refused("invalid_spec", "linear", mc2.torch.RowParallelLinear.from_linear, torch.nn.ReLU())
         self.refused("unknown_name", "kind", mc2.torch.tune, "matmul", m=M, n=N, k=K)
 
     def test_what_cannot_be_tuned_is_named(self):
@@ -829,6 +910,8 @@ class RanksTest(Refusals):
         refused("invalid_spec", "tables", kind="embedding_all_to_all")
         refused("invalid_spec", "experts", experts=(2, 3))
         refused("invalid_spec", "experts", kind="grouped_matmul_all_reduce")
+        for device in ("foo", "meta", "cuda:99", 2.5) + (("cuda",) if not torch.cuda.is_available() else ()):
+            refused("invalid_spec", "device", device=device)
         refused("invalid_spec", "rounds", rounds=0)
         refused("invalid_spec", "race_rounds", race_rounds=2.5)
 
@@ -837,10 +920,11 @@ class RanksTest(Refusals):
             ("m", (M, 2 * M)),
             ("dtype", (torch.float32, torch.float16)),
             ("rounds", (3, 4)),
+            ("device", ("cpu", "'foo', which is no CPU or GPU")),
             ("kind", ("matmul_all_reduce", "matmul")),
         ):
             words = {"kind": "matmul_all_reduce", "m": M, "n": N, "k": K, "dtype": torch.float32}
-            words[field] = values[RANK != 0]
+            words[field] = "foo" if field == "device" and RANK else values[RANK != 0]
             text = self.refused("mismatch", field, mc2.torch.tune, words.pop("kind"), **words)
             self.assertIn(f"is {values[1]} on rank 1 and {values[0]} on rank 0", text)
         words = {"m": M // RANKS, "n": N, "k": K + RANK, "dtype": torch.float32}
@@ -851,6 +935,15 @@ class RanksTest(Refusals):
     def test_ranks_that_call_with_other_shapes_are_told_of_it(self):
         x, w = matrices("matmul_all_reduce")
         self.refused("mismatch", "x", mc2.torch.matmul_all_reduce, x[: M - 3 * RANK], w)
+
+    def test_ranks_with_another_k_are_told_of_it_where_all_have_one(self):
+        for kind in ("all_gather_matmul", "all_to_all_matmul"):
+            x, w = matrices(kind)
+            mine = K - (RANK != 0)
+            with self.subTest(kind):
+                self.refused("mismatch", "x", getattr(mc2.torch, kind), x[:, :mine], w[:mine])
+        layer = mc2.torch.ColumnParallelLinear(8 + RANK, 2 * RANKS, is_sequence_parallel=True)
+        self.refused("mismatch", "x", layer, torch.ones(4, 8 + RANK))
 
     def test_ranks_that_call_with_other_epilogues_are_told_of_it(self):
         x, w = matrices("matmul_all_reduce")
@@ -886,6 +979,7 @@ class RanksTest(Refusals):
         # Only rank 0 warns, because only rank 0 looks for plans.
         self.assertEqual([str(w.message)[:10] for w in caught if "mc2" in str(w.message)], ["mc2.torch:"] * (RANK == 0))
         self.assertTrue(RANK != 0 or "tune" in str(caught[0].message))
+        self.assertTrue(RANK != 0 or caught[0].filename == __file__, "the warning names the caller's line")
 
     def test_few_rows_are_not_cut_and_nobody_is_warned(self):
         x, w = matrices("matmul_all_reduce")
@@ -1260,6 +1354,9 @@ class JobsTest(Jobs):
                     "gradients_are_those_of_the_whole_problem",
                     "an_mlp_trains_as_its_whole_does",
                     "ranks_that_call_with_other_shapes_are_told_of_it",
+                    "ranks_with_another_k_are_told_of_it_where_all_have_one",
+                    "a_rank_without_rows_is_told_of_the_others",
+                    "layers_take_what_a_linear_layer_takes",
                     "subgroups_have_plans_of_their_own",
                     "a_mixture_of_experts_is_its_definition_and_so_are_its_gradients",
                     "rows_lie_by_expert_and_come_back_to_their_places",

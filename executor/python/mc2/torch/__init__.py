@@ -60,8 +60,7 @@ __all__ = [
 
 
 def forget() -> None:
-    """Forgets process groups and what was tuned in this process. Call it after
-    torch.distributed.destroy_process_group()."""
+    """Forgets process groups, what was tuned in this process, and what CUDA graphs have captured."""
     _forget_arguments()
     _forget_groups()
     _forget_plans()

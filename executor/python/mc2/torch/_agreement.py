@@ -14,13 +14,13 @@ import typing
 
 import torch.distributed as dist
 
-from ._groups import Group
+from ._groups import Group, table
 
 _POLL_S = 0.01
 _counts: dict[
     tuple[str, str], int
 ] = {}  # number of graphs so far, by group and signature; never reset, because the store keeps its keys, too
-_last: dict[tuple[str, str], list[Verdict]] = {}  # the last verdicts, by group and signature
+_last: dict[tuple[Group, str], list[Verdict]] = table()  # the last verdicts, by group and signature
 
 
 class Offer(typing.NamedTuple):
@@ -53,8 +53,8 @@ class Meeting:
         if self._is_alone:
             return
         digest = hashlib.sha256("\n".join(signature).encode()).hexdigest()[:32]
-        self._graph = (group.name, digest)
-        number = _counts[self._graph] = _counts.get(self._graph, 0) + 1
+        self._graph, counted = (group, digest), (group.name, digest)
+        number = _counts[counted] = _counts.get(counted, 0) + 1
         key = f"mc2/graph/{group.name}/{digest}/{number}"
         self._keys, self._verdict = [f"{key}/{rank}" for rank in range(group.size)], f"{key}/verdict"
         self._store = typing.cast(typing.Any, dist.distributed_c10d)._get_process_group_store(group.handle)

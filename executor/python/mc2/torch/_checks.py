@@ -58,8 +58,9 @@ def require_alike(
                 )
 
 
-def refuse_gloo(tensor: torch.Tensor, backend: str) -> None:
-    if tensor.is_cuda and backend == "gloo":
+def refuse_gloo(tensor: torch.Tensor, backend: str, is_all_reduced: bool = False) -> None:
+    """Raises Error if gloo cannot exchange the tensor. Of GPU tensors it has an all-reduce."""
+    if tensor.is_cuda and backend == "gloo" and not is_all_reduced:
         raise Error("unsupported", "group", "is of backend gloo, which exchanges no tensors of a GPU; use nccl")
     if tensor.dtype == torch.bfloat16 and backend == "gloo" and not GLOO_EXCHANGES_BFLOAT16:
         raise Error("unsupported", "dtype", f"is {tensor.dtype}, which gloo exchanges from PyTorch 2 on only")

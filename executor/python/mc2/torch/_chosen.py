@@ -7,7 +7,7 @@ import typing
 import torch
 
 from ..errors import Error
-from . import _grouped
+from . import _grouped, _layout
 
 KINDS = ("all_gather_grouped_matmul", "grouped_matmul_reduce_scatter", "grouped_matmul_all_reduce")
 
@@ -33,7 +33,7 @@ class Rows(typing.NamedTuple):
         return self.x.dtype
 
     def contiguous(self) -> Rows:
-        return Rows(self.x.contiguous(), *self[1:])
+        return Rows(_layout.dense(self.x), *self[1:])
 
 
 def within(experts: torch.Tensor, count: int) -> torch.Tensor:

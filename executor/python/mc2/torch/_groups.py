@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import os
 import pathlib
 import time
 import typing
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -75,6 +77,90 @@ def first_fault(faults: typing.Sequence[str]) -> str:
 
 _by_name: dict[str, Group] = {}
 _by_handle: dict[typing.Any, Group] = {}
+_numbers = itertools.count()  # for names before PyTorch 2; none is used twice until forget()
+_tables: list[dict[typing.Any, typing.Any]] = []
+_caches: list[functools._lru_cache_wrapper[typing.Any]] = []
+_Result = typing.TypeVar("_Result")
+
+
+def table() -> dict[typing.Any, typing.Any]:
+    """A new dictionary that drop_destroyed() keeps free of destroyed groups. A key of a group is the Group, its handle,
+    or a tuple with one of them inside. It must not have the name alone, which a later group may have, too."""
+    _tables.append({})
+    return _tables[-1]
+
+
+def cached(function: typing.Callable[..., _Result]) -> functools._lru_cache_wrapper[_Result]:
+    """functools.lru_cache for functions of groups."""
+    found = functools.lru_cache(maxsize=None)(function)
+    _caches.append(found)
+    return found
+
+
+def drop_destroyed() -> None:
+    """Drops what belongs to groups that destroy_process_group() has ended. Every call begins with it, and it may run in
+    that function (see _watch())."""
+    known = _registered()
+    if known is None or _by_handle.keys() <= known.keys():
+        return
+    if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        return  # freeing a communicator's memory would end the capture; a later call drops
+    gone = [group for handle, group in list(_by_handle.items()) if handle not in known]
+    _wait_for_threads(gone)
+    for group in gone:
+        for kept in _tables:
+            for key in [key for key in list(kept) if _is_of(key, group)]:
+                kept.pop(key, None)
+        if _by_name.get(group.name) == group:
+            _by_name.pop(group.name, None)
+        _by_handle.pop(group.handle, None)
+    for cache in _caches:
+        cache.cache_clear()
+
+
+def _is_of(key: typing.Any, group: Group) -> bool:
+    return key is group.handle or key == group or (isinstance(key, tuple) and any(_is_of(part, group) for part in key))
+
+
+_c10d: typing.Any = getattr(dist, "distributed_c10d", None)
+_Registered = typing.Optional[typing.Mapping[typing.Any, typing.Any]]
+
+
+def _registered() -> _Registered:
+    """PyTorch's table of groups that are not destroyed, with backend and store; None if this version has none."""
+    known: _Registered = _c10d._world.pg_map
+    return known
+
+
+if not hasattr(getattr(_c10d, "_world", None), "pg_map"):  # before PyTorch 2
+
+    def _registered() -> _Registered:
+        known: _Registered = getattr(_c10d, "_pg_map", None)
+        return known
+
+
+_watched: weakref.WeakSet[typing.Any] = weakref.WeakSet()
+
+
+def _watch(handle: typing.Any) -> None:
+    """Has drop_destroyed() run when destroy_process_group() frees the group's store, at the latest with the default
+    group: a program may make another one before the next call. A weak reference to the group itself would not do: the
+    group must outlive the wait for its threads."""
+    try:
+        _, store = (_registered() or {})[handle]
+        if store not in _watched:
+            weakref.finalize(store, drop_destroyed).atexit = False
+            _watched.add(store)
+    except (KeyError, TypeError, ValueError):  # a store may have no weak references
+        pass
+
+
+def _wait_for_threads(groups: typing.Iterable[Group]) -> None:
+    """To be called before what may be the last references to Gloo's groups are dropped. Before PyTorch 2.8 a group that
+    is destroyed while one of its threads drops a tensor deadlocks (see held()). So the threads get time for that,
+    without the interpreter's lock."""
+    if torch.__version__ < (2, 8) and any("gloo" in group.backend for group in groups):
+        time.sleep(_DROPPING_S)
 
 
 def resolve(group: typing.Any) -> Group:
@@ -84,6 +170,7 @@ def resolve(group: typing.Any) -> Group:
     """
     if isinstance(group, str):
         return by_name(group)
+    drop_destroyed()
     if not (dist.is_available() and dist.is_initialized()):
         raise Error("invalid_spec", "group", "torch.distributed is not initialised; call init_process_group first")
     handle = dist.group.WORLD if group is None else group
@@ -92,8 +179,9 @@ def resolve(group: typing.Any) -> Group:
 
 
 def by_name(name: str) -> Group:
-    found = _by_name.get(name)
-    if found is not None:
+    drop_destroyed()
+    found, known = _by_name.get(name), _registered()
+    if found is not None and (known is None or found.handle in known):
         return found
     resolver = getattr(dist.distributed_c10d, "_resolve_process_group", None)
     if resolver is None:
@@ -112,9 +200,10 @@ def _add(handle: typing.Any) -> Group:
         raise Error("invalid_spec", "group", f"{handle!r} is no process group of this rank: {error}") from error
     if rank < 0:
         raise Error("invalid_spec", "group", "this rank is no member of it")
-    name = getattr(handle, "group_name", None) or f"mc2-{len(_by_name)}"
+    name = getattr(handle, "group_name", None) or f"mc2-{next(_numbers)}"
     group = Group(str(name), handle, rank, size, backend)
     _by_name[group.name] = _by_handle[handle] = group
+    _watch(handle)
     return group
 
 
@@ -127,7 +216,7 @@ def _cpu_model() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
-@functools.lru_cache(maxsize=None)
+@cached
 def fingerprint(group: Group, device: torch.device, calls: Calls = EAGER) -> Fingerprint:
     """The fingerprint that makes times on this group and device comparable. It has a field "calls" unless they are
     eager."""
@@ -151,11 +240,10 @@ def fingerprint(group: Group, device: torch.device, calls: Calls = EAGER) -> Fin
 
 
 def forget() -> None:
-    """Forgets all groups, for use after destroy_process_group(): a later group may have the name of an earlier one.
-    These may be the last references to Gloo's groups. Before PyTorch 2.8 a group that is destroyed while one of its
-    threads drops a tensor deadlocks (see held()), so the threads get time for that, without the interpreter's lock."""
-    if torch.__version__ < (2, 8) and any("gloo" in group.backend for group in _by_name.values()):
-        time.sleep(_DROPPING_S)
+    """Forgets all groups."""
+    global _numbers
+    _numbers = itertools.count()
+    _wait_for_threads(_by_handle.values())
     _by_name.clear()
     _by_handle.clear()
     fingerprint.cache_clear()

@@ -11,7 +11,7 @@ import typing
 
 import torch.distributed as dist
 
-from ._groups import Group
+from ._groups import Group, cached
 
 
 class Placement(typing.NamedTuple):
@@ -24,7 +24,7 @@ class Placement(typing.NamedTuple):
     spans_hosts: bool  # the same on all ranks of the group
 
 
-@functools.lru_cache(maxsize=None)
+@cached
 def placement(group: Group) -> Placement:
     """This rank's placement. If those variables are not set, all ranks count as on one host."""
     rank, local_rank, size = dist.get_rank(), _number("LOCAL_RANK"), _number("LOCAL_WORLD_SIZE")

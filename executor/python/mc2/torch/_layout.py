@@ -13,5 +13,11 @@ def layout(w: torch.Tensor) -> str:
     return PLAIN if w.is_contiguous() else TRANSPOSED if w.transpose(-2, -1).is_contiguous() else STRIDED
 
 
+def dense(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy that is contiguous and holds its values: a view may have a negation or conjugation pending,
+    which collectives would not see."""
+    return tensor.resolve_conj().resolve_neg().contiguous()
+
+
 def layout_fault(w_layout: str) -> str:
     return "w is neither contiguous nor the transpose of what is" if w_layout == STRIDED else ""

@@ -9,9 +9,9 @@ import uuid
 
 import torch
 
-from .._core import Plan, Sample, Variant
+from .._core import GATHERING_KINDS, SHARDED_KINDS, SUMMING_KINDS, Plan, Sample, Variant
 from ..errors import Error, NativeError
-from . import _epilogue, _hosts, _settings, _together
+from . import _epilogue, _groups, _hosts, _settings, _together
 from ._bags import Bags, Tables
 from ._epilogue import Epilogue
 from ._groups import Group, first_fault, gathered
@@ -26,10 +26,9 @@ _ALIGNMENT_BYTES = 256  # tensors from PyTorch's allocator have this alignment; 
 EAGER_HOST_US = 50.0  # host time of a call that is not captured (docs/python.md)
 _TUNING_SAMPLE_COUNT = 9
 _LEAST_RANKS, _MOST_RANKS = 2, 8
-_SUMS = ("matmul_all_reduce", "matmul_reduce_scatter", "grouped_matmul_reduce_scatter", "grouped_matmul_all_reduce")
 
-_worlds: dict[str, Communicator | Exception] = {}  # by group name; the exception says why there is no communicator
-_tuned: dict[tuple[Problem, tuple[int, ...], str, str], Native] = {}  # tuned plans, by the layout of tuning's weights
+_worlds: dict[Group, Communicator | Exception] = _groups.table()  # an exception says why there is no communicator
+_tuned: dict[tuple[Problem, tuple[int, ...], str, str], Native] = _groups.table()  # by the layout of tuning's weights
 _in_graphs: set[typing.Any] = set()  # owners of memory that CUDA graphs use, kept because graphs may be replayed
 
 
@@ -83,12 +82,12 @@ def common_fault(ranks: list[tuple[tuple[int, str], str, str]]) -> str:
 def world(group: Group) -> Communicator:
     """The group's communicator. The first call opens it; if that fails, later calls raise the same exception.
     Collective. Raises Error or NativeError, on all ranks."""
-    if group.name not in _worlds:
+    if group not in _worlds:
         try:
-            _worlds[group.name] = _open(group)
+            _worlds[group] = _open(group)
         except (Error, NativeError) as error:
-            _worlds[group.name] = error
-    opened = _worlds[group.name]
+            _worlds[group] = error
+    opened = _worlds[group]
     if isinstance(opened, Exception):
         raise opened
     return opened
@@ -114,7 +113,7 @@ def _open(group: Group) -> Communicator:
     )
 
 
-@functools.lru_cache(maxsize=None)
+@_groups.cached
 def fingerprint(group: Group) -> typing.Any:
     from .. import _executor
 
@@ -134,7 +133,7 @@ def forget() -> None:
 
 
 def aligned(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.is_contiguous() and tensor.data_ptr() % _ALIGNMENT_BYTES == 0:
+    if tensor.is_contiguous() and tensor.data_ptr() % _ALIGNMENT_BYTES == 0 and not tensor.is_neg():
         return tensor
     return tensor.clone(memory_format=torch.contiguous_format)
 
@@ -145,11 +144,9 @@ def shapes(problem: Problem) -> tuple[tuple[int, int], tuple[int, int]]:
     if problem.tables:
         return (0, problem.k), (share, problem.n * problem.group.size)
     products = problem.m * (problem.experts.top_k if problem.experts else 1)
-    x_rows = share if problem.kind in ("all_gather_matmul", "all_gather_grouped_matmul") else products
-    if problem.kind in ("matmul_reduce_scatter", "grouped_matmul_reduce_scatter"):
-        y_rows = share
-    else:
-        y_rows = problem.m if problem.kind == "grouped_matmul_all_reduce" else products
+    x_rows = share if problem.kind in GATHERING_KINDS else products
+    sum_rows = share if problem.kind in SHARDED_KINDS else problem.m
+    y_rows = sum_rows if problem.kind in SUMMING_KINDS else products
     return (x_rows, problem.k), (y_rows, problem.n)
 
 
@@ -326,7 +323,7 @@ class NativeChosen(Native):
         shape = (problem.m, typing.cast(Experts, problem.experts).top_k)
         self._experts = allocated_for_long([shape], w.new_empty(0, dtype=torch.int64))[0].zero_()
         self._weights = allocated_for_long([shape], w.new_empty(0, dtype=torch.float32))[0].zero_()
-        has_weights = problem.kind != "all_gather_grouped_matmul"
+        has_weights = problem.kind in SUMMING_KINDS
         self._more = choices_at(self._experts, self._weights if has_weights else None)
         torch.cuda.current_stream(w.device).synchronize()  # preparing reads the tensors written above
         super().__init__(problem, blocks, variant, schedule, w, False, epilogue)
@@ -381,7 +378,7 @@ def carried(kind: str, epilogue: Epilogue) -> Epilogue:
     if epilogue is _epilogue.NONE or epilogue.bias is None:
         return epilogue
     is_alone = epilogue.residual is None and epilogue.norm_weight is None
-    if kind == "matmul_all_to_all" or (is_alone and kind in _SUMS):
+    if kind == "matmul_all_to_all" or (is_alone and kind in SUMMING_KINDS):
         return _epilogue.NONE if is_alone else Epilogue(None, *epilogue[1:])
     return epilogue
 

@@ -9,14 +9,14 @@ import torch.distributed as dist
 
 from .._core import OpSpec, Variant
 from ..errors import Error, NativeError
-from . import _grouped, _hosts, _layout, _native, _settings
+from . import _grouped, _groups, _hosts, _layout, _native, _settings
 from ._checks import require_alike
 from ._groups import Group, first_fault, gathered
 from ._problem import Problem
 
-_experts: dict[tuple[typing.Any, ...], NativeExperts | None] = {}
-_layers: dict[tuple[typing.Any, ...], NativeLayer | None] = {}
-_faults: dict[tuple[str, torch.device], str] = {}
+_experts: dict[tuple[typing.Any, ...], NativeExperts | None] = _groups.table()
+_layers: dict[tuple[typing.Any, ...], NativeLayer | None] = _groups.table()
+_faults: dict[tuple[Group, torch.device], str] = _groups.table()
 
 
 class Half(typing.NamedTuple):
@@ -144,7 +144,7 @@ class NativeLayer:
 def activated(
     activation: typing.Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor, shape: tuple[int, ...]
 ) -> tuple[torch.Tensor, Exception | None]:
-    """Returns activation(rows), a tensor of this shape. Where it fails or gives something else, returns zeros and the
+    """Returns activation(rows), a tensor of this shape. Where it fails or gives something else, returns NaN and the
     error, which the caller raises after the exchange that other ranks wait in."""
     try:
         hidden = activation(rows)
@@ -153,13 +153,13 @@ def activated(
         given = f"shape {tuple(hidden.shape)}" if isinstance(hidden, torch.Tensor) else f"a {type(hidden).__name__}"
         raise Error("invalid_spec", "activation", f"gives {given}; needs {list(shape)}, by its rows and w_down")
     except Exception as error:
-        return rows.new_zeros(shape), error
+        return rows.new_full(shape, float("nan")), error
 
 
 def experts_fault(problem: Problem) -> str:
     """Why these ranks cannot multiply experts on mc2's own backend; empty if they can. The first call with a group is
     collective."""
-    key = problem.group.name, problem.device
+    key = problem.group, problem.device
     if key not in _faults:
         own = "mc2.torch is disabled" if _settings.settings.is_disabled else _native.fault(problem)
         if not own and torch.cuda.get_device_capability(problem.device) != (9, 0):
@@ -176,7 +176,7 @@ def experts_of(problem: Problem, experts: int, half: Half, takes_transposed: boo
     another layout are copied. Collective."""
     key = (
         problem.kind,
-        problem.group.name,
+        problem.group,
         problem.device,
         problem.dtype,
         problem.n,
@@ -220,7 +220,7 @@ def layer_of(group: Group, x: torch.Tensor, up: Half, down: Half, max_rows: int)
     for name, half in (("up", up), ("down", down)):
         facts[f"w_{name}"] = tuple(half.w.shape), _layout.layout(half.w) == _layout.TRANSPOSED
         facts[f"bias_{name}"] = "none" if half.bias is None else "given"
-    key = (group.name, x.device, *facts.items())
+    key = (group, x.device, *facts.items())
     if key not in _layers:
         require_alike(gathered(group, facts), "invalid_spec", _text)
         _layers[key] = _new_layer(group, x, (up, down), max_rows)

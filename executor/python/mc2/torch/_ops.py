@@ -8,6 +8,7 @@ import typing
 import torch
 from torch.autograd.function import once_differentiable
 
+from .._core import GATHERING_KINDS, SHARDED_KINDS, SUMMING_KINDS
 from . import _epilogue, _groups, _passes, _plans
 from ._epilogue import Epilogue
 from ._groups import Group
@@ -25,12 +26,13 @@ class _HasSize(typing.Protocol):
 
 def _rows(kind: str, group: _HasSize, m: int) -> int:
     """Number of rows of the product if x has m rows."""
-    return m * group.size if kind == "all_gather_matmul" else m
+    return m * group.size if kind in GATHERING_KINDS else m
 
 
 def result_rows(kind: str, group: _HasSize, m: int) -> int:
     """Number of rows of the result if x has m rows."""
-    return m // group.size if kind == "matmul_reduce_scatter" else _rows(kind, group, m)
+    is_scattered_sum = kind in SUMMING_KINDS and kind in SHARDED_KINDS
+    return m // group.size if is_scattered_sum else _rows(kind, group, m)
 
 
 _Added = typing.Optional[torch.Tensor]

@@ -8,8 +8,9 @@ import typing
 import torch
 import torch.distributed as dist
 
+from .._core import GATHERING_KINDS
 from ..errors import Error
-from . import _bags, _chosen
+from . import _bags, _chosen, _layout
 from ._groups import Group
 from ._scaled import Scaled
 
@@ -460,12 +461,12 @@ def all_reduce(group: Group, x: torch.Tensor) -> torch.Tensor:
 def all_gather(group: Group, x: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
     """Every rank's rows, one rank below the other; written to `rows` if it is given."""
     y = x.new_empty((group.size * x.shape[0], *x.shape[1:])) if rows is None else rows
-    _all_gather(group, y.view(group.size, *x.shape), x.contiguous(), False)
+    _all_gather(group, y.view(group.size, *x.shape), _layout.dense(x), False)
     return y
 
 
 def reduce_scatter(group: Group, x: torch.Tensor) -> torch.Tensor:
-    parts = x.contiguous().view(group.size, -1, *x.shape[1:])
+    parts = _layout.dense(x).view(group.size, len(x) // group.size, *x.shape[1:])
     y = torch.empty_like(parts[0])
     _reduce_scatter(group, y, parts, False)
     return y
@@ -473,7 +474,7 @@ def reduce_scatter(group: Group, x: torch.Tensor) -> torch.Tensor:
 
 def all_to_all(group: Group, x: torch.Tensor) -> torch.Tensor:
     y = torch.empty_like(x, memory_format=torch.contiguous_format)
-    _all_to_all(group, y, x.contiguous(), False)
+    _all_to_all(group, y, _layout.dense(x), False)
     return y
 
 
@@ -503,7 +504,7 @@ def unfused(kind: str, group: Group, x: typing.Any, w: torch.Tensor, rows: torch
 
 def _unfused_scaled(kind: str, group: Group, x: Scaled, w: torch.Tensor) -> torch.Tensor:
     if not PASSES[kind].is_compute_first:
-        is_gathered = kind == "all_gather_matmul"
+        is_gathered = kind in GATHERING_KINDS
         return x.moved(lambda rows: all_gather(group, rows) if is_gathered else all_to_all(group, rows)).times(w)
     y = x.times(w)
     if kind == "matmul_all_reduce":

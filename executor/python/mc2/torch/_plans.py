@@ -11,7 +11,7 @@ import torch
 from .. import _core
 from .._core import CostModel, OpSpec, Plan
 from ..errors import Error, NativeError
-from . import _epilogue, _hosts, _layout, _native, _native_experts, _settings, _symmetric
+from . import _epilogue, _groups, _hosts, _layout, _native, _native_experts, _settings, _symmetric
 from ._bags import Bags, Tables
 from ._chosen import Rows, within
 from ._epilogue import Epilogue
@@ -48,13 +48,14 @@ class Choice(typing.NamedTuple):
 _UNFUSED = Choice(None, None)
 
 
-_choices: dict[tuple[typing.Any, ...], Choice] = {}
-_models: dict[tuple[typing.Any, ...], CostModel] = {}
-_plans: dict[tuple[Problem, Calls], Plan] = {}
-_bag_lengths: dict[tuple[typing.Any, ...], int] = {}  # the k of each shape of bags, fixed by its first call
-_untuned: dict[Problem, None] = {}  # a set in the order of the first calls
-_native_lengths: dict[tuple[typing.Any, ...], set[int]] = {}  # m that run by models of mc2's own backend; on rank 0
-_given_up: set[Problem] = set()  # problems whose tuning failed
+_choices: dict[tuple[typing.Any, ...], Choice] = _groups.table()
+_models: dict[tuple[typing.Any, ...], CostModel] = _groups.table()
+_plans: dict[tuple[Problem, Calls], Plan] = _groups.table()
+_bag_lengths: dict[tuple[typing.Any, ...], int] = _groups.table()  # the k of each shape of bags, by its first call
+_untuned: dict[Problem, None] = _groups.table()  # a set in the order of the first calls
+# m that run by models of mc2's own backend; on rank 0
+_native_lengths: dict[tuple[typing.Any, ...], set[int]] = _groups.table()
+_given_up: dict[Problem, None] = _groups.table()  # a set of problems whose tuning failed
 _stores: dict[str, _core.Store] = {}  # opened once for reading, because opening takes longer than a look-up
 os.register_at_fork(after_in_child=_stores.clear)  # a child opens its own stores
 
@@ -78,7 +79,7 @@ def forget() -> None:
 def model_key(problem: Problem) -> tuple[typing.Any, ...]:
     return (
         problem.kind,
-        problem.group.name,
+        problem.group,
         problem.device,
         problem.dtype,
         problem.n,
@@ -90,7 +91,7 @@ def model_key(problem: Problem) -> tuple[typing.Any, ...]:
 
 def models(kind: str, group: Group, device: torch.device, dtype: torch.dtype) -> list[CostModel]:
     """The models of this process, of any n and k."""
-    return [model for key, model in _models.items() if key[:4] == (kind, group.name, device, dtype)]
+    return [model for key, model in _models.items() if key[:4] == (kind, group, device, dtype)]
 
 
 def keep(problem: Problem, model: CostModel | None, eager: Plan, captured: Plan | None = None) -> None:
@@ -118,7 +119,7 @@ def untuned(group: Group) -> list[Problem]:
 def give_up(problem: Problem) -> None:
     """Notes that a shape cannot be tuned, so that tune_seen() does not try it again."""
     _untuned.pop(problem, None)
-    _given_up.add(problem)
+    _given_up[problem] = None
 
 
 def execute(
@@ -145,7 +146,7 @@ def counted_blocks(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, m:
     whole = [m // group.size]
     if settings.is_disabled or group.size == 1 or w.numel() == 0 or x.is_cuda:
         return whole
-    key = ("counted", kind, group.name, x.device, x.dtype, m, w.shape[1], w.shape[0])
+    key = ("counted", kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0])
     if key not in _choices:
         problem = Problem(kind, group, x.device, x.dtype, m, w.shape[1], w.shape[0])
         _choices[key] = _choose(problem, w, False, _epilogue.NONE, _offers(problem, w, _epilogue.NONE))
@@ -177,7 +178,7 @@ def _chosen(
     prepared_for = _native.carried(kind, epilogue)
     key = (
         kind,
-        group.name,
+        group,
         x.device,
         x.dtype,
         m,
@@ -226,10 +227,18 @@ def _first_choice(
     return choice
 
 
+def agree_on_no_rows(kind: str, group: Group, x: torch.Tensor, w: torch.Tensor, epilogue: Epilogue) -> None:
+    """Raises Error (mismatch) on all ranks if this rank's x has no rows and another's has some. Collective. Every such
+    call exchanges, because the other ranks' calls need one only if their shape is new."""
+    is_captured = x.is_cuda and torch.cuda.is_current_stream_capturing()
+    if not settings.is_disabled and not is_captured:
+        _offers(Problem(kind, group, x.device, x.dtype, 0, w.shape[1], w.shape[0]), w, epilogue)
+
+
 def _bag_key(
     group: Group, device: torch.device, dtype: torch.dtype, m: int, n: int, tables: Tables
 ) -> tuple[typing.Any, ...]:
-    return ("embedding_all_to_all", group.name, device, dtype, m, n, tables)
+    return ("embedding_all_to_all", group, device, dtype, m, n, tables)
 
 
 def execute_bags(group: Group, bags: Bags, tables: torch.Tensor, k: int) -> torch.Tensor:
@@ -264,7 +273,10 @@ def _run_chosen(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     if isinstance(chosen, _native.Native):
         return chosen(x, w, rows, epilogue)
-    y = unfused(kind, group, x, w, rows) if chosen is None else run(kind, group, x.contiguous(), w, chosen, rows)
+    if chosen is None:
+        y = unfused(kind, group, x, w, rows)
+    else:
+        y = run(kind, group, _layout.dense(x) if isinstance(x, torch.Tensor) else x.contiguous(), w, chosen, rows)
     has_bias_of_experts = epilogue.bias is not None and epilogue.bias.dim() == 2
     return epilogue.finish(y, within(typing.cast(Rows, x).experts.flatten(), len(w)) if has_bias_of_experts else None)
 
@@ -519,6 +531,7 @@ def _offer(problem: Problem, w: torch.Tensor, epilogue: Epilogue, given_k: int) 
         DTYPES.get(problem.dtype, str(problem.dtype)),
         problem.m,
         problem.n,
+        problem.k if _has_common_k(problem) else 0,
         epilogue.name,
         epilogue.epsilon,
         problem.tables,
@@ -528,7 +541,7 @@ def _offer(problem: Problem, w: torch.Tensor, epilogue: Epilogue, given_k: int) 
     offer = _Offer(
         call, problem.k, _hosts.place(problem.group), _native.fault(problem)[:_MAX_FAULT_LENGTH], _layout.layout(w)
     )
-    if problem.group.rank != 0:
+    if problem.group.rank != 0 or problem.m == 0:
         return offer, ""
     refusal = unsupported(problem)
     if refusal:
@@ -544,6 +557,11 @@ def _offer(problem: Problem, w: torch.Tensor, epilogue: Epilogue, given_k: int) 
             f"its plan of {max(len(eager.plan.blocks), len(captured.blocks))} blocks is too long for ranks to agree on",
         )
     return full, ""
+
+
+def _has_common_k(problem: Problem) -> bool:
+    """Whether ranks must call with the same k. In the first call of bags it may differ: rank 0's counts."""
+    return PASSES[problem.kind].has_common_k() and not problem.tables
 
 
 def _cut(problem: Problem, plan: Plan) -> _Cut | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import sys
 import typing
 import warnings
 
@@ -64,7 +65,15 @@ def warn(about: str, message: str) -> None:
         log.info("%s", message)
         return
     _warned.add(about)
-    warnings.warn(f"mc2.torch: {message}", RuntimeWarning, stacklevel=5)
+    warnings.warn(f"mc2.torch: {message}", RuntimeWarning, stacklevel=_callers_level())
+
+
+def _callers_level() -> int:
+    """The stacklevel by which warn() names the innermost line that is neither mc2's nor PyTorch's."""
+    frame, level = sys._getframe(1).f_back, 2
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("mc2", "torch"):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def forget() -> None:

@@ -10,7 +10,7 @@ import warnings
 import torch
 
 from . import _hosts
-from ._groups import Group
+from ._groups import Group, cached
 
 NAME = "torch_symm_mem"
 _Operator = typing.Callable[..., torch.Tensor]
@@ -40,7 +40,7 @@ def _hold_workspace(group: Group) -> None:
         _in_graphs[workspace.data_ptr()] = workspace
 
 
-@functools.lru_cache(maxsize=None)
+@cached
 def operator(kind: str, group: Group) -> _Operator | None:
     """PyTorch's fused operator of the kind. None if this PyTorch, device or group has none: they exist from PyTorch 2.5
     on, for NCCL groups on one host."""

@@ -50,7 +50,7 @@ def check_equal(results, dtype):
 def measure(kind, m, n, k, device, dtype, arguments):
     group = _groups.resolve(None)
     tuned = tune(kind, m=m, n=n, k=k, dtype=dtype, device=device, race_rounds=arguments.rounds)
-    rows = m // group.size if kind == "all_gather_matmul" else m
+    rows = m // group.size if kind in _core.GATHERING_KINDS else m
     generator = torch.Generator(device=device).manual_seed(group.rank)
     x, w = (
         torch.empty(shape, device=device).uniform_(-1, 1, generator=generator).to(dtype)

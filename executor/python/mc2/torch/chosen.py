@@ -145,8 +145,7 @@ def _check(
     for name, tensor in added.items():
         if list(tensor.shape) != shapes[name]:
             raise Error("invalid_spec", name, f"has shape {tuple(tensor.shape)}; needs {shapes[name]}")
-    if kind != _SUM:
-        refuse_gloo(x, group.backend)
+    refuse_gloo(x, group.backend, kind == _SUM)
 
 
 def _run(

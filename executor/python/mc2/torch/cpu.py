@@ -9,7 +9,7 @@ import uuid
 import torch
 
 from ..errors import Error, NativeError
-from . import _groups, _hosts, _native, _passes, _settings
+from . import _groups, _hosts, _layout, _native, _passes, _settings
 from ._groups import Group
 from ._problem import DTYPES
 from .functional import uncompiled
@@ -20,7 +20,7 @@ if typing.TYPE_CHECKING:
 _DEADLINE_S = 1800.0  # the default timeout of gloo's process groups
 _MOST_THREADS = 256
 _SUMMED = {**DTYPES, torch.int8: "i8"}
-_opened: dict[str, NodeCollectives | None] = {}
+_opened: dict[Group, NodeCollectives | None] = _groups.table()
 
 
 @uncompiled
@@ -34,7 +34,7 @@ def cpu_all_reduce(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tens
     if collectives is None or dtype is None:
         _tell_of_type(collectives, tensor)
         return tensor.copy_(_passes.all_reduce(found, tensor))
-    dense = tensor if tensor.is_contiguous() else tensor.contiguous()
+    dense = _layout.dense(tensor)
     collectives.all_reduce_at(dense.data_ptr(), dense.numel() * dense.element_size(), dtype)
     return tensor if dense is tensor else tensor.copy_(dense)
 
@@ -50,7 +50,7 @@ def cpu_reduce_scatter(tensor: torch.Tensor, group: typing.Any = None) -> torch.
     if collectives is None or dtype is None:
         _tell_of_type(collectives, tensor)
         return _passes.reduce_scatter(found, tensor)
-    tensor = tensor.contiguous()
+    tensor = _layout.dense(tensor)
     own = tensor.new_empty((tensor.shape[0] // found.size, *tensor.shape[1:]))
     collectives.reduce_scatter(_bytes(tensor), _bytes(own), dtype)
     return own
@@ -65,7 +65,7 @@ def cpu_all_gather(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tens
     collectives = _of(found)
     if collectives is None:
         return _passes.all_gather(found, tensor)
-    tensor = tensor.contiguous()
+    tensor = _layout.dense(tensor)
     gathered = tensor.new_empty((tensor.shape[0] * found.size, *tensor.shape[1:]))
     collectives.all_gather(_bytes(tensor), _bytes(gathered))
     return gathered
@@ -82,7 +82,7 @@ def cpu_all_to_all(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tens
     collectives = _of(found)
     if collectives is None:
         return _passes.all_to_all(found, tensor)
-    tensor = tensor.contiguous()
+    tensor = _layout.dense(tensor)
     received = torch.empty_like(tensor)
     collectives.all_to_all(_bytes(tensor), _bytes(received))
     return received
@@ -120,9 +120,9 @@ def _bytes(tensor: torch.Tensor) -> typing.Any:
 def _of(group: Group) -> NodeCollectives | None:
     """The group's collectives; None where the ranks cannot share memory, so that the process group's collectives run.
     The first call with a group is collective."""
-    if group.name not in _opened:
-        _opened[group.name] = _open(group)
-    return _opened[group.name]
+    if group not in _opened:
+        _opened[group] = _open(group)
+    return _opened[group]
 
 
 def _open(group: Group) -> NodeCollectives | None:

@@ -200,8 +200,9 @@ def moe_layer(
                 same in all calls, and needs torch.no_grad(). The activation must then work row by row; it also gets
                 rows without meaning after the last one
 
-    Expert numbers that do not exist, and broken promises, raise Error on all ranks. A call that does not wait for the
-    device cannot raise: its result is NaN, and a later call raises NativeError."""
+    If the activation fails on a rank, its error is raised there, and the other ranks' tokens that chose experts of this
+    rank become NaN. Expert numbers that do not exist, and broken promises, raise Error on all ranks. A call that does
+    not wait for the device cannot raise: its result is NaN, and a later call raises NativeError."""
     found = _groups.resolve(group)
     if (dtype := _autocast.type_for(x)) is not None:  # which stays on for the activation
         x, w_up, w_down = (_autocast.cast(one, dtype) for one in (x, w_up, w_down))
@@ -371,7 +372,7 @@ def _dispatch(
     rows. All exchanges start at once. The rank's own rows are multiplied first, the others as they arrive."""
     if not keeps_rows and (native := _native_of(_DISPATCH, routing, x, w, bias, False)):
         return native(x, _native_experts.Half(w, bias), routing.sent_counts, routing.received_count), None
-    x = x.contiguous()
+    x = _layout.dense(x)
     blocks = _blocks(_DISPATCH, routing, x, w)
     if len(blocks) == 1:
         received, work = _exchange(routing, x, routing.sent, routing.received)

@@ -12,15 +12,15 @@ import typing
 import torch
 import torch.distributed as dist
 
+from .._core import GATHERING_KINDS, SHARDED_KINDS
 from ..errors import Error
-from . import _autocast, _groups, _ops, _scaled
+from . import _autocast, _groups, _ops, _plans, _scaled
 from ._checks import is_compiling as is_compiling, refuse_gloo, require_one_type, require_tensors
 from ._epilogue import NONE, USUAL_EPSILON, Epilogue, added, rms_norm
 from ._groups import Group
 from ._passes import PASSES
 
 _Scales = typing.Tuple[typing.Optional[torch.Tensor], typing.Optional[torch.Tensor]]  # of x and of w
-_HAS_ROW_SHARDS = ("matmul_reduce_scatter", "matmul_all_to_all", "all_to_all_matmul")
 
 
 def matmul_all_reduce(
@@ -159,7 +159,7 @@ def uncompiled(function: _Function) -> _Function:
     return function if disable is None else typing.cast(_Function, disable(function))
 
 
-_checked: dict[typing.Any, Group] = {}  # groups by the facts of arguments that have passed _check()
+_checked: dict[typing.Any, Group] = _groups.table()  # groups by the facts of arguments that have passed _check()
 
 
 def _call(
@@ -238,11 +238,14 @@ def _checked_group(
     op: str, x: torch.Tensor, w: torch.Tensor, group: typing.Any, epilogue: Epilogue, scales: _Scales | None = None
 ) -> Group | Facts:
     """Checks the arguments and returns the group, or its facts where torch.compile traces the call. If x has no rows,
-    there is nothing to exchange, and the returned size is 1. Raises Error naming the argument that is wrong."""
+    there is nothing to exchange, and the returned size is 1; outside graphs the ranks first agree on that. Raises Error
+    naming the argument that is wrong."""
     if is_compiling():
         of_group = facts(group)
         _check(op, x, w, epilogue, of_group, scales)
         return of_group if x.shape[0] > 0 else Facts(of_group.name, 1, of_group.backend)
+    if isinstance(group, str):  # not kept by its name, which a later group may have, too
+        group = _groups.by_name(group).handle
     try:
         handle = dist.group.WORLD if group is None else group
         key = (
@@ -259,15 +262,19 @@ def _checked_group(
             None if epilogue is NONE else _facts_of(epilogue),
             None if scales is None else _facts_of_scaled(x, w, epilogue, scales),
         )
+        _groups.drop_destroyed()
         found = _checked.get(key)
     except (AttributeError, TypeError):  # _groups.resolve() and _check() name an argument that is no group or tensor
         key, found = None, None
     if found is None:
         found = _groups.resolve(group)
         _check(op, x, w, epilogue, Facts(found.name, found.size, found.backend), scales)
-        found = found if x.shape[0] > 0 else found._replace(size=1)
         _checked[key] = found
-    return found
+    if x.shape[0] > 0 or found.size == 1:
+        return found
+    if op in PASSES:
+        _plans.agree_on_no_rows(op, found, x, w, epilogue)
+    return found._replace(size=1)
 
 
 def _facts_of(epilogue: Epilogue) -> tuple[typing.Any, ...]:
@@ -345,7 +352,7 @@ def _check(
         )
     if w.dim() != 2 or w.shape[0] != x.shape[-1] or w.shape[1] == 0:
         raise Error("invalid_spec", "w", f"has shape {tuple(w.shape)}; needs [{x.shape[-1]}, n]")
-    if op in _HAS_ROW_SHARDS and x.shape[0] % group.size != 0:
+    if op in SHARDED_KINDS and op not in GATHERING_KINDS and x.shape[0] % group.size != 0:
         raise Error(
             "invalid_spec", "x", f"its first dimension {x.shape[0]} is not a multiple of the {group.size} ranks"
         )
@@ -354,8 +361,8 @@ def _check(
         shape = (*leading, w.shape[1])
         if tuple(tensor.shape) != shape:
             raise Error("invalid_spec", name, f"has shape {tuple(tensor.shape)}; needs {list(shape)}")
-    if op != "matmul_all_reduce":
-        refuse_gloo(x, group.backend)
+    if group.size > 1:
+        refuse_gloo(x, group.backend, op == "matmul_all_reduce")
 
 
 def _refuse_unscaled(op: str, x: torch.Tensor) -> None:

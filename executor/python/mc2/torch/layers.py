@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import numbers
 import typing
 
 import torch
 
 from ..errors import Error
-from . import _groups, functional
+from . import _groups, _ops, functional
 
 _Layer = typing.TypeVar("_Layer", bound="_ParallelLinear")
 
@@ -29,6 +31,8 @@ class _ParallelLinear(torch.nn.Module):
         is_sequence_parallel: bool = False,
         **factory: typing.Any,
     ) -> None:
+        _require_count("in_features", in_features)
+        _require_count("out_features", out_features)
         shape, split, ranks = [out_features, in_features], self._split_dim, _groups.resolve(group).size
         if shape[split] % ranks != 0:
             name = ("out_features", "in_features")[split]
@@ -37,6 +41,7 @@ class _ParallelLinear(torch.nn.Module):
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.group, self.is_sequence_parallel = group, is_sequence_parallel
+        self._is_on_default_group = group is None or group is torch.distributed.group.WORLD
         self.weight = torch.nn.Parameter(torch.empty(shape, **factory))
         self.bias = torch.nn.Parameter(torch.empty(shape[0], **factory)) if bias else None
         self.reset_parameters()
@@ -49,6 +54,46 @@ class _ParallelLinear(torch.nn.Module):
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
 
+    def _run(
+        self, operator: typing.Callable[..., torch.Tensor], x: torch.Tensor, residual: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The operator on x, which as in torch.nn.Linear may have one dimension, and dimensions of length 0."""
+        more = {} if residual is None else {"residual": residual}
+        if not _needs_flattening(x) or (x.dim() == 1 and self.is_sequence_parallel):
+            return operator(x, self.weight.t(), self.group, bias=self.bias, **more)
+        leading, columns = list(x.shape[:-1]), self.weight.shape[0]
+        if self.is_sequence_parallel:
+            leading[0] = _ops.result_rows(operator.__name__, functional.facts(self.group), leading[0])
+        if isinstance(residual, torch.Tensor):
+            more = {"residual": residual.reshape(-1, columns)}
+        y = operator(x.reshape(-1, x.shape[-1]), self.weight.t(), self.group, bias=self.bias, **more)
+        return y.reshape(*leading, columns)
+
+    def __copy__(self: _Layer) -> _Layer:
+        layer = type(self).__new__(type(self))
+        layer.__dict__.update(self.__dict__)
+        return layer
+
+    def __deepcopy__(self: _Layer, memo: dict[int, typing.Any]) -> _Layer:
+        """The copy has the same group, as a process group cannot be copied."""
+        layer = memo[id(self)] = type(self).__new__(type(self))
+        memo[id(self.group)] = self.group
+        layer.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return layer
+
+    def __getstate__(self) -> dict[str, typing.Any]:
+        """For pickle. A stored layer is on the default group of the program that loads it. Raises Error (unsupported)
+        where it is on another one."""
+        if isinstance(self.group, str):
+            return self.__dict__
+        if self.group is not None and not self._is_on_default_group:
+            raise Error(
+                "unsupported",
+                "group",
+                "of a layer cannot be stored unless it is the default one; store the state_dict()",
+            )
+        return {**self.__dict__, "group": None}
+
     def extra_repr(self) -> str:
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
@@ -60,6 +105,8 @@ class _ParallelLinear(torch.nn.Module):
         cls: type[_Layer], linear: torch.nn.Linear, *, group: typing.Any = None, is_sequence_parallel: bool = False
     ) -> _Layer:
         """Makes this rank's part of a whole layer. Every rank passes the same layer."""
+        if not isinstance(linear, torch.nn.Linear):
+            raise Error("invalid_spec", "linear", f"is a {type(linear).__name__}; needs a torch.nn.Linear")
         layer = cls(
             linear.in_features,
             linear.out_features,
@@ -78,6 +125,15 @@ class _ParallelLinear(torch.nn.Module):
         return layer
 
 
+def _needs_flattening(x: typing.Any) -> bool:
+    return isinstance(x, torch.Tensor) and (x.dim() == 1 or 0 in x.shape[1:-1])
+
+
+def _require_count(name: str, count: typing.Any) -> None:
+    if not isinstance(count, numbers.Integral) or count < 0:
+        raise Error("invalid_spec", name, f"is {count!r}; needs a whole number of 0 or more")
+
+
 class RowParallelLinear(_ParallelLinear):
     """y = x W^T + b with the columns of W split over the ranks. x is the rank's share of the last dimension; y is whole
     on every rank.
@@ -89,8 +145,9 @@ class RowParallelLinear(_ParallelLinear):
 
     def forward(self, x: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
         """residual has y's shape and is added once, not once per rank."""
-        operator = functional.matmul_reduce_scatter if self.is_sequence_parallel else functional.matmul_all_reduce
-        return operator(x, self.weight.t(), self.group, bias=self.bias, residual=residual)
+        if self.is_sequence_parallel:
+            return self._run(functional.matmul_reduce_scatter, x, residual)
+        return self._run(functional.matmul_all_reduce, x, residual)
 
 
 class ColumnParallelLinear(_ParallelLinear):
@@ -104,5 +161,5 @@ class ColumnParallelLinear(_ParallelLinear):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.is_sequence_parallel:
-            return functional.all_gather_matmul(x, self.weight.t(), self.group, bias=self.bias)
-        return functional.replicated_matmul(x, self.weight.t(), self.group, bias=self.bias)
+            return self._run(functional.all_gather_matmul, x)
+        return self._run(functional.replicated_matmul, x)

@@ -144,7 +144,7 @@ class _Calls:
         numbers = torch.arange(experts.expert_count + 1, dtype=torch.float64, device="cpu")
         shares = numbers.div(experts.expert_count).sqrt().diff()
         chosen = torch.multinomial(shares.expand(self.problem.m, -1), experts.top_k, generator=generator).to(x.device)
-        if self.problem.kind == _chosen.KINDS[0]:
+        if self.problem.kind in _core.GATHERING_KINDS:
             return _chosen.Rows(x, chosen, None)
         weights = torch.rand(chosen.shape, generator=generator, dtype=torch.float32, device="cpu")
         return _chosen.Rows(x, chosen, weights.to(x.device))
@@ -318,9 +318,7 @@ def tune(
                  in this process only
     """
     found = _groups.resolve(group)
-    place = torch.device(device if device is not None else ("cuda" if found.backend == "nccl" else "cpu"))
-    if place.type == "cuda" and place.index is None:
-        place = torch.device("cuda", torch.cuda.current_device())
+    place, misplaced = _place(device if device is not None else "cuda" if found.backend == "nccl" else "cpu")
     own = Tables(tables.table_count, tables.row_count, tables.pooling) if isinstance(tables, EmbeddingTables) else None
     chosen = Experts(experts.count, experts.top_k) if isinstance(experts, ChosenExperts) else None
     facts = {
@@ -328,7 +326,7 @@ def tune(
         "m": m,
         "n": n,
         "dtype": dtype,
-        "device": place.type,
+        "device": misplaced or place.type,
         "tables": own or tables,
         "experts": chosen or experts,
         "rounds": rounds,
@@ -337,6 +335,8 @@ def tune(
     if kind in PASSES and PASSES[kind].has_common_k():
         facts["k"] = k
     require_alike(_groups.gathered(found, {name: str(value) for name, value in facts.items()}), "mismatch")
+    if misplaced:
+        raise Error("invalid_spec", "device", f"is {misplaced}")
     for name, count in (("rounds", rounds), ("race_rounds", race_rounds)):
         if not isinstance(count, int) or count < 1:
             raise Error("invalid_spec", name, f"is {count!r}; needs a whole number of 1 or more")
@@ -361,6 +361,19 @@ def tune(
         raise refusal
     with torch.no_grad():
         return _tune(problem, rounds, race_rounds, settings.store if store is None else store)
+
+
+def _place(device: torch.device | str) -> tuple[torch.device, str]:
+    """The device, and why it cannot be tuned on or ""."""
+    try:
+        place, gpus = torch.device(device), torch.cuda.device_count()
+    except (RuntimeError, TypeError):
+        return torch.device("cpu"), f"'{device}', which is no CPU or GPU"
+    if place.type == "cuda" and (place.index or 0) >= gpus:
+        return place, f"'{device}', of which PyTorch has {gpus} here"
+    if place.type == "cuda" and place.index is None:
+        place = torch.device("cuda", torch.cuda.current_device())
+    return place, "" if place.type in ("cpu", "cuda") else f"'{device}', which is no CPU or GPU"
 
 
 class _Candidate(typing.NamedTuple):
