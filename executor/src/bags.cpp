@@ -3,6 +3,7 @@
 #include <string>
 
 #include "parallel_for.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor {
 namespace {
@@ -54,8 +55,7 @@ Result<void> check_bags(const planner::OpSpec& op, std::span<const int> ranks, s
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const auto legal = check_rank(op, BagReader(op, buffers[i].bags));
     if (legal) continue;
-    return Error{legal.error().code, legal.error().field,
-                 "rank " + std::to_string(ranks[i]) + ", " + legal.error().message};
+    return Error{legal.error().code, legal.error().field, rank_text(ranks[i]) + ", " + legal.error().message};
   }
   return {};
 }

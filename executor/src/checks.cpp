@@ -8,6 +8,7 @@
 #include "index_numbers.hpp"
 #include "mc2/planner/text.hpp"
 #include "row_splits.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor {
 namespace {
@@ -26,7 +27,7 @@ std::vector<NamedBytes> all_matrices(const planner::OpSpec& op, std::span<const 
   std::vector<NamedBytes> matrices;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const OperandShapes shapes = rank_shapes(op, buffers[i]);
-    const std::string rank = "rank " + std::to_string(ranks[i]) + " ";
+    const std::string rank = rank_text(ranks[i]) + " ";
     matrices.push_back({rank + "A", buffers[i].a, shapes.a, op.dtype});
     matrices.push_back({rank + "B", buffers[i].b, shapes.b, op.dtype});
     matrices.push_back({rank + "C", buffers[i].c, shapes.c, product_type(op), true});
@@ -57,7 +58,7 @@ std::vector<NamedNumbers> all_numbers(const planner::OpSpec& op, std::span<const
                                       std::span<const RankBuffers> buffers) {
   std::vector<NamedNumbers> arrays;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    const std::string rank = "rank " + std::to_string(ranks[i]) + " ";
+    const std::string rank = rank_text(ranks[i]) + " ";
     const EmbeddingBags& bags = buffers[i].bags;
     const std::int64_t bag_count = op.tables ? op.tables->table_count * op.m : -1;
     arrays.push_back({{rank + "bags' offsets", bags.offsets, {1, bag_count + 1}}, bags.type});
@@ -76,8 +77,8 @@ Result<void> check_gathers(const planner::OpSpec& op, std::span<const int> ranks
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i].gathered_a.empty() || gathers_a(planner::traits_of(op.kind))) continue;
     return Error{ErrorCode::InvalidSpec, "buffers",
-                 "rank " + std::to_string(ranks[i]) + " wants the gathered A of " + std::string(to_string(op.kind)) +
-                     "; only " + planner::kinds_with(gathers_a) + " gather one"};
+                 rank_text(ranks[i]) + " wants the gathered A of " + std::string(to_string(op.kind)) + "; only " +
+                     planner::kinds_with(gathers_a) + " gather one"};
   }
   return {};
 }
@@ -86,9 +87,8 @@ Result<void> check_norms(const planner::OpSpec& op, std::span<const int> ranks, 
   for (std::size_t i = 0; i < buffers.size() && op.epilogue.norm != planner::Norm::None; ++i) {
     const float epsilon = buffers[i].norm_epsilon;
     if (epsilon > 0 && std::isfinite(epsilon)) continue;
-    return Error{
-        ErrorCode::InvalidSpec, "norm_epsilon",
-        "rank " + std::to_string(ranks[i]) + " has " + number_text(epsilon) + "; needs a number above 0, e.g. 1e-6"};
+    return Error{ErrorCode::InvalidSpec, "norm_epsilon",
+                 rank_text(ranks[i]) + " has " + number_text(epsilon) + "; needs a number above 0, e.g. 1e-6"};
   }
   return {};
 }
@@ -149,7 +149,7 @@ Result<void> check_holds_all_ranks(const CommunicatorOptions& options, std::stri
 Result<void> check_host_forms(std::span<const int> ranks, std::span<const RankBuffers> buffers,
                               std::string_view backend) {
   for (std::size_t i = 0; i < std::min(ranks.size(), buffers.size()); ++i) {
-    const std::string rank = "rank " + std::to_string(ranks[i]);
+    const std::string rank = rank_text(ranks[i]);
     if (buffers[i].b_is_transposed)
       return Error{ErrorCode::Unsupported, "buffers",
                    rank + " B is [n, k]; the " + std::string(backend) + " backend takes [k, n] only"};
@@ -195,7 +195,7 @@ Result<void> check_buffers(const planner::OpSpec& op, std::span<const int> ranks
     matrices.push_back(numbers.array);
   }
   for (std::size_t i = 0; i < buffers.size(); ++i)
-    matrices.push_back({"rank " + std::to_string(ranks[i]) + " counts", buffers[i].device_send_counts, {}});
+    matrices.push_back({rank_text(ranks[i]) + " counts", buffers[i].device_send_counts, {}});
   return check_overlaps(matrices);
 }
 

@@ -8,6 +8,7 @@
 #include "index_numbers.hpp"
 #include "mc2/planner/text.hpp"
 #include "parallel_for.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor {
 
@@ -45,7 +46,7 @@ Result<void> check_choices(const planner::OpSpec& op, std::span<const int> ranks
     const auto bad = parallel_find_first(op.m * reader.top_k(), is_bad);
     if (!bad) continue;
     const Error error = choice_fault(*op.experts, *bad, reader.at(*bad));
-    return Error{error.code, error.field, "rank " + std::to_string(ranks[i]) + ", " + error.message};
+    return Error{error.code, error.field, rank_text(ranks[i]) + ", " + error.message};
   }
   return {};
 }
@@ -69,9 +70,9 @@ std::int64_t choice_digest(const planner::OpSpec& op, const RankBuffers& own) {
 Result<void> check_choices_agree(std::span<const std::int64_t> digests) {
   for (std::size_t rank = 1; rank < digests.size(); ++rank)
     if (digests[rank] != digests.front())
-      return Error{ErrorCode::InvalidSpec, "choices",
-                   "rank " + std::to_string(rank) +
-                       " brings other choices or weights than rank 0; every rank needs those of all rows"};
+      return Error{
+          ErrorCode::InvalidSpec, "choices",
+          rank_text(rank) + " brings other choices or weights than rank 0; every rank needs those of all rows"};
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "mc2/executor/backend.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor {
 namespace {
@@ -202,7 +203,7 @@ Result<void> CommunicatorOptions::validate() const {
   }
   if (process && (process->rank < 0 || process->rank >= world_size)) {
     return Error{ErrorCode::InvalidSpec, "process",
-                 "rank " + std::to_string(process->rank) + " of " + std::to_string(world_size) + "; legal are 0.." +
+                 rank_text(process->rank) + " of " + std::to_string(world_size) + "; legal are 0.." +
                      std::to_string(world_size - 1)};
   }
   if (process && process->key.empty())

@@ -9,6 +9,7 @@
 #include "rank_agreement.hpp"
 #include "shared_memory_group.hpp"
 #include "tcp_group.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor {
 
@@ -72,7 +73,7 @@ Result<void> check_meeting(const ProcessPlace& place, int world_size) {
   constexpr std::size_t kMostKeyBytes = 4096;
   const auto refuse = [](const std::string& text) { return Error{ErrorCode::InvalidSpec, "process", text}; };
   if (place.rank < 0 || place.rank >= world_size)
-    return refuse("is rank " + std::to_string(place.rank) + " of " + std::to_string(world_size));
+    return refuse("is " + rank_text(place.rank) + " of " + std::to_string(world_size));
   if (place.key.size() > kMostKeyBytes)
     return refuse("has a key of " + std::to_string(place.key.size()) + " bytes; legal: at most " +
                   std::to_string(kMostKeyBytes));

@@ -19,15 +19,15 @@ Result<void> first_error(const Result<void>& own, std::span<const std::string> t
   std::string_view rest = *first;
   const auto code = number_in<int>(take_part(rest, ' '));
   return Error{code ? static_cast<ErrorCode>(*code) : ErrorCode::Mismatch, "",
-               rank_text(static_cast<int>(first - texts.begin())) + ": " + (code ? std::string(rest) : *first)};
+               rank_text(first - texts.begin()) + ": " + (code ? std::string(rest) : *first)};
 }
 
 Result<void> check_same_call(std::span<const std::string> texts) {
   const auto other = std::ranges::find_if(texts, [&](const std::string& text) { return text != texts.front(); });
   if (other == texts.end()) return {};
   return Error{ErrorCode::Mismatch, "ranks",
-               rank_text(static_cast<int>(other - texts.begin())) + " calls " + *other + "; rank 0 calls " +
-                   texts.front() + "; every rank must call the same"};
+               rank_text(other - texts.begin()) + " calls " + *other + "; rank 0 calls " + texts.front() +
+                   "; every rank must call the same"};
 }
 
 } // namespace mc2::executor

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "mc2/planner/routing.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor {
 namespace {
@@ -14,12 +15,12 @@ using Counts = std::span<const std::int64_t>;
 std::int64_t sum(Counts counts) { return std::reduce(counts.begin(), counts.end(), std::int64_t{0}); }
 
 Error count_error(int rank, const char* direction, const std::string& detail) {
-  return {ErrorCode::InvalidSpec, "counts", "rank " + std::to_string(rank) + " " + direction + " " + detail};
+  return {ErrorCode::InvalidSpec, "counts", rank_text(rank) + " " + direction + " " + detail};
 }
 
 /// "sends 5 rows to rank 2", "receives 5 rows from rank 2".
 std::string direction_text(std::string_view direction, std::int64_t rows, std::size_t rank) {
-  return std::to_string(rows) + " rows " + (direction == "sends" ? "to" : "from") + " rank " + std::to_string(rank);
+  return std::to_string(rows) + " rows " + (direction == "sends" ? "to" : "from") + " " + rank_text(rank);
 }
 
 Result<void> check_kind(const planner::OpSpec& op, int rank) {
@@ -207,7 +208,7 @@ Result<void> check_splits_agree(const planner::OpSpec& op, std::span<const RankB
       const std::int64_t expected = buffers[to].receive_counts[from * experts + expert];
       if (sent == expected) continue;
       return count_error(static_cast<int>(from), "sends",
-                         "rank " + std::to_string(to) + " " + std::to_string(sent) + " rows" +
+                         rank_text(to) + " " + std::to_string(sent) + " rows" +
                              (experts > 1 ? " of expert " + std::to_string(expert) : "") + ", which expects " +
                              std::to_string(expected));
     }

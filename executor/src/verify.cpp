@@ -12,6 +12,7 @@
 #include "parallel_for.hpp"
 #include "poison.hpp"
 #include "row_splits.hpp"
+#include "texts.hpp"
 #include "verify_norm.hpp"
 #include "verify_pooling.hpp"
 #include "verify_report.hpp"
@@ -364,8 +365,8 @@ Result<Verification> verify_moves(const planner::OpSpec& op, std::span<const std
       if (std::memcmp(got.data(), sent.data(), got.size()) == 0) continue;
       const auto byte = std::ranges::mismatch(got, sent).in1 - got.begin();
       return mismatch({{static_cast<std::size_t>(to), row}, byte / planner::size_bytes(planner::exchange_type(op))},
-                      std::string(moved.arrived_name) + " differs from row " + std::to_string(sent_row) + " of rank " +
-                          std::to_string(from) + "'s " + moved.sent_name);
+                      std::string(moved.arrived_name) + " differs from row " + std::to_string(sent_row) + " of " +
+                          rank_text(from) + "'s " + moved.sent_name);
     }
   }
   const std::int64_t columns = moved.is_own_moved ? op.n : op.k;
@@ -385,8 +386,8 @@ Result<void> check_gathered(const planner::OpSpec& op, std::span<const RankBuffe
       if (std::memcmp(got.data(), sent.data(), got.size()) == 0) continue;
       const auto element = (std::ranges::mismatch(got, sent).in1 - got.begin()) / planner::size_bytes(op.dtype);
       return Error{ErrorCode::Mismatch, "gathered_a",
-                   "rank " + std::to_string(rank) + ": row " + std::to_string(element / op.k) + ", column " +
-                       std::to_string(element % op.k) + " of rank " + std::to_string(from) +
+                   rank_text(rank) + ": row " + std::to_string(element / op.k) + ", column " +
+                       std::to_string(element % op.k) + " of " + rank_text(from) +
                        "'s A differs from what that rank sent"};
     }
   }

@@ -8,6 +8,7 @@
 #include "double_oracle.hpp"
 #include "mc2/planner/text.hpp"
 #include "parallel_for.hpp"
+#include "texts.hpp"
 #include "verify_report.hpp"
 
 namespace mc2::executor {
@@ -53,9 +54,8 @@ class NormedRows {
   [[nodiscard]] Error error(std::int64_t row, std::size_t rank) const {
     const Worst worst = worst_of(row);
     return {ErrorCode::Mismatch, "normed",
-            "rank " + std::to_string(rank) + ", row " + std::to_string(row) + ", column " +
-                std::to_string(worst.column) + ": is " + number_text(worst.value, kDigits) + ", should be " +
-                number_text(worst.expected, kDigits)};
+            rank_text(rank) + ", row " + std::to_string(row) + ", column " + std::to_string(worst.column) + ": is " +
+                number_text(worst.value, kDigits) + ", should be " + number_text(worst.expected, kDigits)};
   }
 
  private:

@@ -10,6 +10,7 @@
 #include "mc2/planner/text.hpp"
 #include "parallel_for.hpp"
 #include "poison.hpp"
+#include "texts.hpp"
 #include "verify_report.hpp"
 
 namespace mc2::executor {
@@ -104,7 +105,7 @@ class PoolingCheck {
     if (std::ranges::equal(bytes, poison)) return "was not written";
     return "is " + number_text(got, kDigits) + ", should be " + number_text(wanted, kDigits) + " within " +
            number_text(allowed, kDigits) + ": sample " + std::to_string(feature.sample) + " of table " +
-           std::to_string(feature.table) + " of rank " + std::to_string(feature.sender);
+           std::to_string(feature.table) + " of " + rank_text(feature.sender);
   }
 
   planner::OpSpec op_;
@@ -151,9 +152,9 @@ Result<Verification> verify_pooled_moves(const planner::OpSpec& op, std::span<co
       const auto sent = MatrixReader(op.dtype, pooled[sender], op.n).row_bytes(sample);
       if (std::ranges::equal(got, sent)) continue;
       const auto byte = static_cast<std::size_t>(std::ranges::mismatch(got, sent).in1 - got.begin());
-      return mismatch({at, static_cast<std::int64_t>((sender * row_bytes + byte) / element_bytes)},
-                      "C differs from sample " + std::to_string(sample) + " of rank " + std::to_string(sender) +
-                          "'s pooled features");
+      return mismatch(
+          {at, static_cast<std::int64_t>((sender * row_bytes + byte) / element_bytes)},
+          "C differs from sample " + std::to_string(sample) + " of " + rank_text(sender) + "'s pooled features");
     }
   }
   return Verification{.worst_error_ratio = 0,

@@ -5,6 +5,7 @@
 
 #include "double_oracle.hpp"
 #include "mc2/planner/error.hpp"
+#include "texts.hpp"
 
 /// Errors of the checks of results.
 namespace mc2::executor {
@@ -18,8 +19,8 @@ struct Position {
 
 [[nodiscard]] inline Error mismatch(const Position& at, const std::string& detail) {
   return {ErrorCode::Mismatch, "c",
-          "rank " + std::to_string(at.at.rank) + ", row " + std::to_string(at.at.row) + ", column " +
-              std::to_string(at.column) + ": " + detail};
+          rank_text(at.at.rank) + ", row " + std::to_string(at.at.row) + ", column " + std::to_string(at.column) +
+              ": " + detail};
 }
 
 } // namespace mc2::executor

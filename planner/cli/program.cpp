@@ -188,7 +188,9 @@ int run_as_one(const std::string& name, int argc, char** argv, int (*run)(int, c
   for (const char* argument : arguments.subspan(1)) request += std::string(" ") + argument;
   try {
     const auto answer = executor::lead_processes(request, [&] { return run(argc, argv); });
-    return answer ? answer.value() : report(ExitCode::Usage, answer.error().text());
+    if (answer) return answer.value();
+    const ErrorCode code = answer.error().code;
+    return report(code == ErrorCode::Mismatch ? ExitCode::Usage : to_exit_code(code), answer.error().text());
   } catch (const StorageError& error) {
     return report(ExitCode::Store, error.what());
   } catch (const SystemError& error) {

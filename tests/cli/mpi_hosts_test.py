@@ -140,7 +140,7 @@ class FourHostsTest(mpi_test.JobTest):
             self.assertRegex(slow_links, r"(^|,)0-1:(4|8|16)x")  # on a busy machine others may seem slow, too
         page = self.complete_job("doctor", rank_count=4).stdout
         self.assertRegex(page, r"slow links\s+between nodes: 0-1:")
-        self.assertNotIn("ranks are asked for", page)  # the job asks for as many ranks as there are
+        self.assertNotIn("processes run", page)  # the job asks for as many ranks as there are
 
 
 if __name__ == "__main__":

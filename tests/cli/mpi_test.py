@@ -254,13 +254,19 @@ class MpiTest(JobTest):
         done = self.job(3, "profile", *SHAPE)
         self.assertEqual(done.returncode, UNSUPPORTED, done.stderr)
         self.assertIn(
-            "mc2: --ranks: 2 ranks are asked for and 3 processes run; start it with mpirun -np 2", done.stderr
+            "mc2: --ranks: is 2, but 3 processes run; ask for 3 ranks, or start it with mpirun -np 2", done.stderr
         )
 
     def test_links_of_the_host_backend_are_refused(self):
-        done = self.job(2, "profile", *SHAPE, "--link", "1Gbit")
+        for command in ("profile", "plan"):
+            done = self.job(2, command, *SHAPE, "--link", "1Gbit")
+            self.assertEqual(done.returncode, UNSUPPORTED, done.stderr)
+            self.assertIn("--link: the mpi backend runs on the machine's own links", done.stderr)
+
+    def test_a_launcher_of_another_mpi_is_named(self):
+        done = self.run_job(["env", "PMI_SIZE=2", MC2, "run", *SHAPE, "--store", str(self.store)])
         self.assertEqual(done.returncode, UNSUPPORTED, done.stderr)
-        self.assertIn("leave --link out", done.stderr)
+        self.assertRegex(done.stderr, "mpi: the launcher says that it started 2 processes, but .* runs 1;")
 
     def test_bad_arguments_end_every_rank(self):
         done = self.job(2, "run", *SHAPE, "--nonsense")

@@ -40,7 +40,7 @@ TEST(MpiBackend, RefusesWhatItCannotRunNamingWhatWouldBeRight) {
   options.world_size = 63;
   EXPECT_THAT(mpi_backend().open(options).error().text(), ::testing::HasSubstr("mpirun -np 63"));
   options.link = executor::parse_link("1Gbit").value();
-  EXPECT_THAT(mpi_backend().open(options).error().text(), ::testing::HasSubstr("leave --link out"));
+  EXPECT_THAT(mpi_backend().open(options).error().text(), ::testing::HasSubstr("leave it out"));
   options.link = {};
   options.virtual_compute = executor::parse_virtual_compute("1Gflops").value();
   EXPECT_THAT(mpi_backend().open(options).error().text(), ::testing::HasSubstr("no virtual compute"));

@@ -9,6 +9,16 @@
 
 namespace mc2::executor {
 
+Result<void> Backend::check_emulation(const CommunicatorOptions& options) const {
+  const std::string who = "the " + std::string(name()) + " backend ";
+  if (!emulates() && options.link != LinkSpec{})
+    return Error{ErrorCode::Unsupported, "link",
+                 who + "runs on the machine's own links and emulates none; leave it out"};
+  if (!emulates() && options.virtual_compute)
+    return Error{ErrorCode::Unsupported, "virtual_compute", who + "has no virtual compute; leave it out"};
+  return {};
+}
+
 Result<void> Backend::check_rank_count(int world_size) const {
   if (world_size <= most_ranks()) return {};
   return Error{ErrorCode::Unsupported, "world_size",

@@ -13,6 +13,7 @@
 
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/text.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::lanes {
 namespace {
@@ -97,7 +98,7 @@ void pin_current_thread(std::span<const int> cores, int rank) {
   CpuMask mask;
   for (const int core : cores) CPU_SET_S(static_cast<std::size_t>(core), sizeof mask.words, mask.set());
   if (sched_setaffinity(0, sizeof mask.words, mask.set()) != 0) {
-    throw SystemError("sched_setaffinity", errno, "rank " + std::to_string(rank) + ": " + std::strerror(errno));
+    throw SystemError("sched_setaffinity", errno, rank_text(rank) + ": " + std::strerror(errno));
   }
 }
 

@@ -24,10 +24,6 @@ void sum_partials(planner::DType dtype, std::span<const std::byte* const> partia
 
 /// A sum in two steps: sum_unrounded() sums partials without rounding, to f32 for all floats, and sum_rounded() sums
 /// such sums and rounds once. Each takes 2 to kMostPartials addends; the result must not overlap any of them.
-/// unrounded_bytes() is the size of an unrounded element.
-[[nodiscard]] constexpr std::size_t unrounded_bytes(planner::DType dtype) noexcept {
-  return dtype == planner::DType::I8 ? sizeof(std::int8_t) : sizeof(float);
-}
 void sum_unrounded(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* sum,
                    std::int64_t element_count) noexcept;
 void sum_rounded(planner::DType dtype, std::span<const std::byte* const> sums, std::byte* result,

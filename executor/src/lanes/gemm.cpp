@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mc2/planner/error.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::lanes {
 namespace {
@@ -20,7 +21,7 @@ decltype(auto) checked(const char* name, int rank, Call&& call) {
   try {
     return call();
   } catch (const dnnl::error& error) {
-    throw SystemError(name, static_cast<int>(error.status), "rank " + std::to_string(rank) + ": " + error.message);
+    throw SystemError(name, static_cast<int>(error.status), rank_text(rank) + ": " + error.message);
   }
 }
 

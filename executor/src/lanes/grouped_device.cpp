@@ -12,6 +12,7 @@
 #include "lanes/block_layout.hpp"
 #include "lanes/compute_device.hpp"
 #include "lanes/gemm.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::lanes {
 namespace {
@@ -188,8 +189,7 @@ class GroupedDevice final : public ComputeDevice {
   [[nodiscard]] Choice legal_choice(std::int64_t place) const {
     const Choice choice = reader_.at(place);
     if (reader_.is_legal(choice)) return choice;
-    throw SystemError("choices", EINVAL,
-                      "rank " + std::to_string(rank_) + ", " + choice_fault(*op_.experts, place, choice).message);
+    throw SystemError("choices", EINVAL, rank_text(rank_) + ", " + choice_fault(*op_.experts, place, choice).message);
   }
 
   planner::OpSpec op_;

@@ -8,6 +8,7 @@
 #include "element.hpp"
 #include "lanes/compute_device.hpp"
 #include "mc2/planner/error.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::lanes {
 namespace {
@@ -142,7 +143,7 @@ class PoolingDevice final : public ComputeDevice {
   void require_legal(std::int64_t table, std::int64_t sample) const {
     const auto legal = pool_.bags().check(table, sample);
     if (legal) return;
-    throw SystemError("bags", EINVAL, "rank " + std::to_string(rank_) + ", " + legal.error().message);
+    throw SystemError("bags", EINVAL, rank_text(rank_) + ", " + legal.error().message);
   }
 
   Pool<Element> pool_;

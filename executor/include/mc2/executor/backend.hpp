@@ -114,6 +114,10 @@ class Backend {
   [[nodiscard]] virtual int most_ranks() const noexcept { return kMostRanks; }
   /// Errors: Unsupported above most_ranks().
   [[nodiscard]] Result<void> check_rank_count(int world_size) const;
+  /// Whether the backend can behave as if it had another link or other cores.
+  [[nodiscard]] virtual bool emulates() const noexcept { return false; }
+  /// Errors: Unsupported (link, virtual_compute) for options that ask a backend to emulate what it cannot.
+  [[nodiscard]] Result<void> check_emulation(const CommunicatorOptions& options) const;
   /// Variants worth measuring for an operator over the link of `options`, best known default first. Variants with other
   /// settings may be legal, too (check_variant). `options` must be valid.
   [[nodiscard]] virtual std::vector<planner::Variant> variants(const planner::OpSpec& op,

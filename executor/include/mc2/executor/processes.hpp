@@ -36,7 +36,8 @@ struct LaunchedProcess {
 /// returns. Threads: `lead` runs on the calling thread and uses the communicators on this thread only.
 /// @param request what this process was started for, e.g. its command line; must be the same on every rank
 /// @return rank 0: what `lead` returns; other ranks: 0, once rank 0's `lead` has returned
-/// Errors: Mismatch, on every rank, naming the first rank whose request is not rank 0's. Throws SystemError.
+/// Errors: Mismatch, on every rank, naming the first rank whose request is not rank 0's; Unsupported where MPI runs
+/// another number of processes than the launcher says. Throws SystemError.
 [[nodiscard]] Result<int> lead_processes(const std::string& request, const std::function<int()>& lead);
 
 } // namespace mc2::executor

@@ -37,12 +37,7 @@ Result<void> check_place(const CommunicatorOptions& options) {
 
 Result<void> check_options(const CommunicatorOptions& options) {
   MC2_TRY(options.validate());
-  if (options.link != LinkSpec{}) {
-    return Error{ErrorCode::Unsupported, "link", "the cuda backend runs on the machine's own links and emulates none"};
-  }
-  if (options.virtual_compute) {
-    return Error{ErrorCode::Unsupported, "virtual_compute", "the cuda backend has no virtual compute"};
-  }
+  MC2_TRY(cuda_backend().check_emulation(options));
   MC2_TRY(cuda_backend().check_rank_count(options.world_size));
   MC2_TRY(check_place(options));
   MC2_TRY(check_devices(ranks_here(options)));

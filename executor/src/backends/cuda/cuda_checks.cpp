@@ -57,8 +57,8 @@ Result<void> check_alignment(int rank, const char* matrix, const void* address, 
                              const std::string& who) {
   if (alignment_of(address) >= needed_bytes) return {};
   return Error{ErrorCode::InvalidSpec, "buffers",
-               "rank " + std::to_string(rank) + " " + matrix + " is aligned to " +
-                   std::to_string(alignment_of(address)) + " bytes; " + who + " " + std::to_string(needed_bytes)};
+               rank_text(rank) + " " + matrix + " is aligned to " + std::to_string(alignment_of(address)) + " bytes; " +
+                   who + " " + std::to_string(needed_bytes)};
 }
 
 /// Checks what cuBLASLt requires for f8e4m3. Errors: InvalidSpec naming rank and matrix, Unsupported naming the block.
@@ -128,7 +128,7 @@ Result<void> check_access(int rank, const char* matrix, std::span<const std::byt
     if (!access || (*access & needed) == needed) continue;
     return Error{
         ErrorCode::Unsupported, "buffers",
-        "rank " + std::to_string(rank) + " " + matrix + " is memory that device " + std::to_string(device) +
+        rank_text(rank) + " " + matrix + " is memory that device " + std::to_string(device) +
             " may not reach; give it access (cudaMemPoolSetAccess, cuMemSetAccess), or allocate it with cudaMalloc"};
   }
   return {};
@@ -300,7 +300,7 @@ Result<void> check_native_communicators(std::span<void* const> communicators, st
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const auto [rank, own_device] = ranks[i];
     auto* communicator = static_cast<ncclComm_t>(communicators[i]);
-    const std::string name = "the communicator of rank " + std::to_string(rank);
+    const std::string name = "the communicator of " + rank_text(rank);
     if (communicator == nullptr) return refuse(name + " is null");
     int rank_count = 0;
     int own_rank = 0;
@@ -309,9 +309,9 @@ Result<void> check_native_communicators(std::span<void* const> communicators, st
     MC2_CUDA(ncclCommUserRank(communicator, &own_rank));
     MC2_CUDA(ncclCommCuDevice(communicator, &device));
     if (rank_count == world_size && own_rank == rank && device == own_device) continue;
-    return refuse(name + " is of rank " + std::to_string(own_rank) + " of " + std::to_string(rank_count) +
-                  " on device " + std::to_string(device) + "; it must be of rank " + std::to_string(rank) + " of " +
-                  std::to_string(world_size) + " on device " + std::to_string(own_device));
+    return refuse(name + " is of " + rank_text(own_rank) + " of " + std::to_string(rank_count) + " on device " +
+                  std::to_string(device) + "; it must be of " + rank_text(rank) + " of " + std::to_string(world_size) +
+                  " on device " + std::to_string(own_device));
   }
   return {};
 }
@@ -385,7 +385,7 @@ Result<void> check_streams(std::span<void* const> streams, std::span<const Local
     const auto stream = static_cast<cudaStream_t>(streams[i]);
     if (stream == cudaStreamPerThread) {
       return Error{ErrorCode::InvalidSpec, "streams",
-                   "the stream of rank " + std::to_string(rank) +
+                   "the stream of " + rank_text(rank) +
                        " is cudaStreamPerThread, which is another one in each thread; it must be one that "
                        "cudaStreamCreate makes, or the default one"};
     }
@@ -396,7 +396,7 @@ Result<void> check_streams(std::span<void* const> streams, std::span<const Local
     MC2_CUDA(cudaStreamGetDevice(stream, &device));
     if (device == own_device) continue;
     return Error{ErrorCode::InvalidSpec, "streams",
-                 "the stream of rank " + std::to_string(rank) + " is of device " + std::to_string(device) +
+                 "the stream of " + rank_text(rank) + " is of device " + std::to_string(device) +
                      "; it must be of device " + std::to_string(own_device)};
   }
   return {};
@@ -409,7 +409,7 @@ Result<void> check_window_memory(const planner::OpSpec& op, std::span<const Rank
     const bool is_aligned = reinterpret_cast<std::uintptr_t>(address) % NCCL_WIN_REQUIRED_ALIGNMENT == 0;
     if (is_aligned && has_allocation_handle(address)) continue;
     return Error{ErrorCode::Unsupported, "buffers",
-                 "rank " + std::to_string(rank) + " " + (is_sent ? "A" : "C") +
+                 rank_text(rank) + " " + (is_sent ? "A" : "C") +
                      (is_aligned ? " is not memory that NCCL can share as a window; allocate it with ncclMemAlloc"
                                  : " is not aligned to " + std::to_string(NCCL_WIN_REQUIRED_ALIGNMENT) +
                                        " bytes, as NCCL's windows must be")};
@@ -536,7 +536,7 @@ Result<void> check_shareable(int rank, const RankBuffers& buffers, const PeerRea
   const bool is_a_shared = !reach.a || is_shared(buffers.a);
   if (is_a_shared && (!reach.c || is_shared(buffers.c))) return {};
   return Error{ErrorCode::Unsupported, "buffers",
-               "rank " + std::to_string(rank) + " " + (is_a_shared ? "C" : "A") +
+               rank_text(rank) + " " + (is_a_shared ? "C" : "A") +
                    " is memory that other processes cannot map; it must come from cudaMalloc (PyTorch: without "
                    "expandable segments)"};
 }
@@ -607,9 +607,8 @@ Result<void> check_alignments(int rank, const RankBuffers& now, const RankBuffer
                                             {"residual", now.residual, next.residual}}) {
     if (!is_worse(before, after) || (before.data() == now.b.data() && !now.bags.offsets.empty())) continue;
     return Error{ErrorCode::InvalidSpec, "buffers",
-                 "rank " + std::to_string(rank) + " " + name + " is aligned to " +
-                     std::to_string(alignment_of(after.data())) + " bytes; the plan was prepared for " +
-                     std::to_string(alignment_of(before.data()))};
+                 rank_text(rank) + " " + name + " is aligned to " + std::to_string(alignment_of(after.data())) +
+                     " bytes; the plan was prepared for " + std::to_string(alignment_of(before.data()))};
   }
   return {};
 }
@@ -618,7 +617,7 @@ Result<void> check_alignments(int rank, const RankBuffers& now, const RankBuffer
 
 Result<void> check_replacement(int rank, const RankBuffers& now, const RankBuffers& next, const PeerReach& reach) {
   const auto refuse = [&](const char* matrix, const std::string& why) {
-    return Error{ErrorCode::InvalidSpec, "buffers", "rank " + std::to_string(rank) + " " + matrix + " " + why};
+    return Error{ErrorCode::InvalidSpec, "buffers", rank_text(rank) + " " + matrix + " " + why};
   };
   const char* const must_stay = "is reached by its peers and must stay where the plan was prepared with it";
   const auto has_moved = [](std::span<const std::byte> before, std::span<const std::byte> after) {

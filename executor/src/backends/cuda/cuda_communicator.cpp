@@ -547,8 +547,7 @@ Result<void> CudaCommunicator::attempt(const std::function<void(int)>& work) {
     });
     for (const int rank : ranks_) {
       const std::string& failure = failures[local_index(rank)];
-      if (!failure.empty())
-        return Error{ErrorCode::Unsupported, group_ ? "prepare" : "rank " + std::to_string(rank), failure};
+      if (!failure.empty()) return Error{ErrorCode::Unsupported, group_ ? "prepare" : rank_text(rank), failure};
     }
     return {};
   };
@@ -625,9 +624,9 @@ void CudaCommunicator::wait_until(int rank, const char* call, const std::functio
     if (code != cudaErrorNotReady) check(code, call, rank);
     const auto now = Clock::now();
     if (now > deadline) {
-      throw SystemError("run", ETIMEDOUT,
-                        "rank " + std::to_string(rank) + " did not finish within " +
-                            std::to_string(options_.deadline.count()) + " ms");
+      throw SystemError(
+          "run", ETIMEDOUT,
+          rank_text(rank) + " did not finish within " + std::to_string(options_.deadline.count()) + " ms");
     }
     if (group_ && now > next_look) {
       if (const auto failure = group_->failure()) throw SystemError("run", ECANCELED, *failure);

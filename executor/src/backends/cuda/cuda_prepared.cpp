@@ -311,8 +311,8 @@ Result<void> CudaPrepared::enqueue(std::span<void* const> streams, Submission su
   }
   if (captured_rank && free_rank)
     return Error{ErrorCode::InvalidSpec, "streams",
-                 "rank " + std::to_string(*captured_rank) + "'s is being captured and rank " +
-                     std::to_string(*free_rank) + "'s is not; capture all of them, or none"};
+                 rank_text(*captured_rank) + "'s is being captured and " + rank_text(*free_rank) +
+                     "'s is not; capture all of them, or none"};
   communicator_.run([&](int rank) {
     require_legal_input(plan_, rank); // checks the runs before this one, since no other call waits for them
     const auto turn_to_launch = communicator_.launch_turn(rank);

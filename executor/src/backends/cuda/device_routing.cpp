@@ -5,6 +5,7 @@
 
 #include "mc2/planner/error.hpp"
 #include "row_splits.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -77,11 +78,11 @@ void DeviceRouting::require_legal() const {
   const auto place = static_cast<std::int64_t>(fault_[0]->get()) - 1;
   const auto value = static_cast<std::int64_t>(std::uint64_t{fault_[2]->get()} << 32U | fault_[1]->get());
   const std::int64_t pair = place / told_.expert_count;
-  throw SystemError(
-      "counts", EINVAL,
-      "rank " + std::to_string(pair / told_.world_size) + " sends rank " + std::to_string(pair % told_.world_size) +
-          " " + std::to_string(value) + " rows of expert " + std::to_string(place % told_.expert_count) +
-          "; legal: 0 to m / ranks = " + std::to_string(counts_.most_rows) + " with all experts of the rank");
+  throw SystemError("counts", EINVAL,
+                    rank_text(pair / told_.world_size) + " sends " + rank_text(pair % told_.world_size) + " " +
+                        std::to_string(value) + " rows of expert " + std::to_string(place % told_.expert_count) +
+                        "; legal: 0 to m / ranks = " + std::to_string(counts_.most_rows) +
+                        " with all experts of the rank");
 }
 
 void DeviceRouting::keep_memory() noexcept {

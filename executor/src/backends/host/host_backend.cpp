@@ -37,6 +37,7 @@ class HostBackend final : public Backend {
   }
 
   [[nodiscard]] int most_ranks() const noexcept override { return kMaxHostRanks; }
+  [[nodiscard]] bool emulates() const noexcept override { return true; }
 
   [[nodiscard]] std::vector<planner::Variant> variants(const planner::OpSpec& op,
                                                        const CommunicatorOptions& options) const override {

@@ -125,7 +125,7 @@ std::string Agreement::roll_call(const std::string& own_progress) noexcept {
   for (std::size_t peer = 0; peer < answers.size(); ++peer) {
     if (static_cast<int>(peer) == own_rank) continue;
     const bool is_missing = answered[peer] != MPI_REQUEST_NULL && answers[peer][0] == '\0';
-    text += (text.empty() ? "" : ", ") + rank_text(static_cast<int>(peer)) +
+    text += (text.empty() ? "" : ", ") + rank_text(peer) +
             (is_missing ? " does not answer" : " had " + std::string(answers[peer].data()));
   }
   return text;

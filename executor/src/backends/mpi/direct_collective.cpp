@@ -6,6 +6,7 @@
 
 #include "backends/mpi/neighbours.hpp"
 #include "lanes/combine.hpp"
+#include "lanes/range.hpp"
 #include "mc2/planner/collective.hpp"
 
 namespace mc2::executor::mpi {
@@ -95,20 +96,20 @@ class TwoShotCollective final : public DirectCollective {
   void sum_block(const BlockExchange& block, const Pause& pause) override {
     // This announcement also says that this rank has read the sums of the block before.
     announce(block, pause);
-    const auto first = [&](int rank) { return block.element_count * rank / ranks_.count(); };
-    const int own = ranks_.own();
-    const std::int64_t count = first(own + 1) - first(own);
-    sum(block, {.target = {.first = own_sum_, .columns = count, .row_stride = count},
-                .first = first(own),
-                .count = count,
+    const auto part = [&](int rank) { return lanes::part_of({0, block.element_count}, rank, ranks_.count()); };
+    const lanes::Range own = part(ranks_.own());
+    sum(block, {.target = {.first = own_sum_, .columns = own.count, .row_stride = own.count},
+                .first = own.first,
+                .count = own.count,
                 .is_read_next = true});
     ranks_.announce_sum();
     const std::int64_t element_bytes = planner::size_bytes(block.dtype);
     const auto take = [&](int rank) {
-      std::memcpy(sum_arrival(block) + first(rank) * element_bytes, ranks_.at(rank, own_sum_),
-                  static_cast<std::size_t>((first(rank + 1) - first(rank)) * element_bytes));
+      const lanes::Range taken = part(rank);
+      std::memcpy(sum_arrival(block) + taken.first * element_bytes, ranks_.at(rank, own_sum_),
+                  static_cast<std::size_t>(taken.count * element_bytes));
     };
-    take(own);
+    take(ranks_.own());
     for (int step = 0; step + 1 < ranks_.count(); ++step) {
       ranks_.wait_for_sum(ranks_.other(step), pause);
       take(ranks_.other(step));

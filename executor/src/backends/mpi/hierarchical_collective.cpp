@@ -10,6 +10,7 @@
 #include "backends/mpi/neighbours.hpp"
 #include "backends/mpi/ring.hpp"
 #include "lanes/combine.hpp"
+#include "lanes/range.hpp"
 #include "mc2/planner/collective.hpp"
 
 namespace mc2::executor::mpi {
@@ -135,9 +136,9 @@ class HierarchicalAllReduce final : public HierarchicalCollective {
     std::int64_t first_byte = 0, byte_count = 0;
   };
   [[nodiscard]] Part part_of(const BlockExchange& block, int part) const noexcept {
-    const auto first = [&](int index) { return block.element_count * index / part_count_; };
-    const std::int64_t element_bytes = planner::size_bytes(block.dtype), count = first(part + 1) - first(part);
-    return {count, first(part) * element_bytes, count * element_bytes};
+    const lanes::Range range = lanes::part_of({0, block.element_count}, part, part_count_);
+    const std::int64_t element_bytes = planner::size_bytes(block.dtype);
+    return {range.count, range.first * element_bytes, range.count * element_bytes};
   }
 
   void take_sums(const BlockExchange& block) {

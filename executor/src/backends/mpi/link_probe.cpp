@@ -8,6 +8,7 @@
 
 #include "backends/mpi/check.hpp"
 #include "backends/mpi/point_to_point.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -16,7 +17,9 @@ constexpr std::size_t kFirstBytes = std::size_t{64} << 10U, kMostBytes = std::si
 constexpr double kLongEnoughUs = 4'000; // a shorter burst may pass switches and token buckets at another rate
 constexpr int kLeastRepeats = 3, kMostRepeats = 50; // the fastest counts
 constexpr double kTimedUs = 10'000;
-constexpr std::chrono::seconds kDeadline{20};
+/// Pairs that seem slow are measured again so many times at most: a busy core may delay all exchanges of one time.
+constexpr int kMoreTimes = 4;
+constexpr std::chrono::seconds kDeadline{60}; // a rank may still exchange with others, over slow links
 
 /// The first ranks of two nodes, which exchange messages.
 class Pair {
@@ -25,18 +28,17 @@ class Pair {
 
   double byte_us() {
     exchange(1); // connects
-    for (std::size_t bytes = kFirstBytes;; bytes *= 2) {
-      const double us = agreed_us(bytes);
-      if (us >= kLongEnoughUs || bytes == kMostBytes) return least_us(bytes) / static_cast<double>(bytes);
-    }
+    std::size_t bytes = kFirstBytes;
+    while (bytes < kMostBytes && least_us(bytes, 0) < kLongEnoughUs) bytes *= 2;
+    return least_us(bytes, kTimedUs) / static_cast<double>(bytes);
   }
 
  private:
-  /// The shortest of several exchanges; there are more of them if they are short. An exchange that a busy core delayed
-  /// must not make the link look slow.
-  double least_us(std::size_t bytes) {
+  /// The shortest of several exchanges, which last timed_us together unless they are very short. An exchange that a
+  /// busy core delayed must not make the link look slow.
+  double least_us(std::size_t bytes, double timed_us) {
     double least = agreed_us(bytes), sum = least;
-    for (int i = 1; i < kLeastRepeats || (sum < kTimedUs && i < kMostRepeats); ++i) {
+    for (int i = 1; i < kLeastRepeats || (sum < timed_us && i < kMostRepeats); ++i) {
       const double us = agreed_us(bytes);
       least = std::min(least, us);
       sum += us;
@@ -67,7 +69,7 @@ class Pair {
       patience.pause();
       if (Clock::now() > end)
         throw SystemError("measuring links", ETIMEDOUT,
-                          "rank " + std::to_string(rank_) + " hears nothing of rank " + std::to_string(peer_) +
+                          rank_text(rank_) + " hears nothing of " + rank_text(peer_) +
                               "; can their hosts connect to each other's ports?");
     });
   }
@@ -86,28 +88,53 @@ int opponent(int node, int round, int even_count) {
   return other == node ? last : other;
 }
 
-} // namespace
+/// Waits for all ranks without taking a core from those that still measure.
+void meet(MPI_Comm comm) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Ibarrier(comm, &request), "MPI_Ibarrier");
+  const Patience patience(std::chrono::milliseconds{1}, std::chrono::microseconds{0});
+  for (int is_done = 0; is_done == 0;) {
+    check(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (is_done == 0) patience.pause();
+  }
+}
 
-Links measured_links(const Placement& placement, int rank, MPI_Comm comm) {
+using Table = std::vector<std::vector<double>>; // by node and node
+
+/// us per byte of every pair that is `wanted`, 0 for the others. The same on all ranks.
+template <typename Wanted>
+Table measured(const Placement& placement, int rank, MPI_Comm comm, const Wanted& wanted) {
   const int count = placement.node_count(), node = placement.node_of(rank);
-  if (count < 3) return Links(count);
-  const auto at = [count](int a, int b) {
-    return static_cast<std::size_t>(a) * static_cast<std::size_t>(count) + static_cast<std::size_t>(b);
-  };
-  std::vector<double> all(at(count, 0));
+  Table table(static_cast<std::size_t>(count), std::vector<double>(static_cast<std::size_t>(count)));
+  std::vector<double>& own = table[static_cast<std::size_t>(node)];
   const int even_count = count + count % 2;
   for (int round = 0; round + 1 < even_count && placement.place_of(rank) == 0; ++round) {
     const int other = opponent(node, round, even_count);
-    if (other >= count) continue;
-    all[at(node, other)] = Pair(rank, placement.ranks_of(other).front(), comm).byte_us();
+    if (other >= count || !wanted(node, other)) continue;
+    own[static_cast<std::size_t>(other)] = Pair(rank, placement.ranks_of(other).front(), comm).byte_us();
   }
-  check(MPI_Allreduce(MPI_IN_PLACE, all.data(), static_cast<int>(all.size()), MPI_DOUBLE, MPI_MAX, comm),
-        "MPI_Allreduce");
-  std::vector<std::vector<double>> byte_us(static_cast<std::size_t>(count));
-  for (int a = 0; a < count; ++a)
-    for (int b = 0; b < count; ++b)
-      byte_us[static_cast<std::size_t>(a)].push_back(std::max(all[at(a, b)], all[at(b, a)]));
-  return Links(byte_us);
+  meet(comm);
+  for (std::vector<double>& row : table)
+    check(MPI_Allreduce(MPI_IN_PLACE, row.data(), count, MPI_DOUBLE, MPI_MAX, comm), "MPI_Allreduce");
+  return table;
+}
+
+} // namespace
+
+Links measured_links(const Placement& placement, int rank, MPI_Comm comm) {
+  const int count = placement.node_count();
+  if (count < 3) return Links(count);
+  Table least = measured(placement, rank, comm, [](int, int) { return true; });
+  Links links(least);
+  for (int i = 0; i < kMoreTimes && !links.text().empty(); ++i) {
+    const Table again =
+        measured(placement, rank, comm, [&](int node, int other) { return links.slowness(node, other) > 1; });
+    for (std::size_t a = 0; a < least.size(); ++a)
+      for (std::size_t b = 0; b < least.size(); ++b)
+        if (again[a][b] > 0) least[a][b] = std::min(least[a][b], again[a][b]);
+    links = Links(least);
+  }
+  return links;
 }
 
 } // namespace mc2::executor::mpi

@@ -26,6 +26,7 @@ class MpiBackend final : public Backend {
   [[nodiscard]] Availability availability(int /*local_ranks*/) const override {
     const int count = launched_process_count();
     if (count < 2) return {.is_available = false, .reason = "one process alone; start it with mpirun -np N"};
+    if (const auto launch = check_launch(); !launch) return {.is_available = false, .reason = launch.error().message};
     const World& world = World::get();
     const std::string slow = world.links().text();
     return {.is_available = true,
@@ -84,6 +85,7 @@ const Backend& mpi_backend() noexcept {
 Result<int> lead_processes(const std::string& request, const std::function<int()>& lead) {
   using namespace mpi;
   if (launched_process_count() < 2) return lead();
+  MC2_TRY(check_launch());
   World& world = World::get();
   MC2_TRY(Agreement(kOpeningDeadline).agree(request));
   static_cast<void>(order_channel()); // made while all ranks are here: rank 0 may work for long before its first order

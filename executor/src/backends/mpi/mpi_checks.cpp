@@ -6,6 +6,7 @@
 #include "backends/mpi/block_layout.hpp"
 #include "backends/mpi/direct_collective.hpp"
 #include "backends/mpi/hierarchical_collective.hpp"
+#include "backends/mpi/mpi_backend.hpp"
 #include "backends/mpi/world.hpp"
 #include "checks.hpp"
 #include "lanes/lane_checks.hpp"
@@ -14,24 +15,29 @@ namespace mc2::executor::mpi {
 Result<void> check_world_size(int world_size) {
   const int count = launched_process_count();
   if (count == world_size) return {};
-  const std::string wanted = std::to_string(world_size);
+  const std::string wanted = std::to_string(world_size), running = std::to_string(count);
   return Error{ErrorCode::Unsupported, "world_size",
-               wanted + " ranks are asked for and " + std::to_string(count) +
-                   (count == 1 ? " process runs" : " processes run") + "; start it with mpirun -np " + wanted +
-                   (count == 1 ? "" : ", or ask for " + std::to_string(count))};
+               count == 1 ? "is " + wanted + ", but 1 process runs; start it with mpirun -np " + wanted
+                          : "is " + wanted + ", but " + running + " processes run; ask for " + running +
+                                " ranks, or start it with mpirun -np " + wanted};
+}
+
+Result<void> check_launch() {
+  const int count = launched_process_count();
+  if (count < 2) return {};
+  const World& world = World::get();
+  if (world.size() == count) return {};
+  return Error{ErrorCode::Unsupported, "mpi",
+               "the launcher says that it started " + std::to_string(count) + " processes, but " + world.library() +
+                   " runs " + std::to_string(world.size()) + "; start them with the mpirun of this MPI"};
 }
 
 Result<void> check_options(const CommunicatorOptions& options) {
   MC2_TRY(options.validate());
   MC2_TRY(check_holds_all_ranks(options, "mpi"));
-  if (options.link != LinkSpec{}) {
-    return Error{ErrorCode::Unsupported, "link",
-                 "the mpi backend runs on MPI's own transports and emulates none; leave --link out"};
-  }
-  if (options.virtual_compute) {
-    return Error{ErrorCode::Unsupported, "virtual_compute", "the mpi backend has no virtual compute"};
-  }
+  MC2_TRY(mpi_backend().check_emulation(options));
   MC2_TRY(check_world_size(options.world_size));
+  MC2_TRY(check_launch());
   return launched_process_count() > 1 ? World::get().pretence() : Result<void>{};
 }
 

@@ -8,8 +8,10 @@ namespace mc2::executor::mpi {
 /// Errors: Unsupported (world_size) if the launcher started another number of processes; the text says how to start.
 [[nodiscard]] Result<void> check_world_size(int world_size);
 
-/// Errors: as check_world_size, and Unsupported for an emulated link or virtual compute, which only the host backend
-/// has.
+/// Errors: Unsupported if MPI runs another number of processes than the launcher says: the launcher of another MPI.
+[[nodiscard]] Result<void> check_launch();
+
+/// Errors: as check_world_size, check_launch and Backend::check_emulation.
 [[nodiscard]] Result<void> check_options(const CommunicatorOptions& options);
 
 /// Checks that the node with the most ranks has memory for the operator. Errors: Unsupported.

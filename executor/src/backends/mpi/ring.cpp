@@ -12,12 +12,6 @@ constexpr std::int64_t kLeastSliceBytes = std::int64_t{64} << 10U; // of a piece
 
 } // namespace
 
-/// Part `index` of `count` parts whose sizes differ by at most one element.
-Ring::Range Ring::part_of(const Range& whole, std::int64_t index, std::int64_t count) {
-  const std::int64_t first = whole.count * index / count;
-  return {whole.first + first, whole.count * (index + 1) / count - first};
-}
-
 Ring::Ring(MPI_Comm comm, const Job& job)
     : comm_(comm),
       most_slices_(job.most_slices),
@@ -69,7 +63,7 @@ void Ring::make_room(std::int64_t longest_piece_bytes) {
 /// blocks of equal size.
 Ring::Range Ring::piece(int rank) const noexcept {
   const int of = (rank % size_ + size_) % size_;
-  if (is_split_) return part_of({0, piece_count_}, of, size_);
+  if (is_split_) return lanes::part_of({0, piece_count_}, of, size_);
   const int place = piece_of_rank_.empty() ? of : piece_of_rank_[static_cast<std::size_t>(of)];
   return {is_all_reduce_ ? 0 : place * piece_count_, piece_count_};
 }

@@ -10,6 +10,7 @@
 
 #include "backends/mpi/element_sum.hpp"
 #include "backends/mpi/waiting.hpp"
+#include "lanes/range.hpp"
 #include "mc2/planner/op_spec.hpp"
 
 namespace mc2::executor::mpi {
@@ -40,11 +41,7 @@ class Ring {
   void run(const std::byte* send, std::byte* receive, std::int64_t count, const Pause& pause);
 
  private:
-  /// Elements [first, first + count) of a block.
-  struct Range {
-    std::int64_t first = 0;
-    std::int64_t count = 0;
-  };
+  using Range = lanes::Range; ///< of a block
 
   /// The same part of every rank's piece. Slices go round independently, so that the link carries one slice while
   /// another is added up or its next message is announced.
@@ -55,11 +52,12 @@ class Ring {
     std::array<std::vector<std::byte>, 2> sums; ///< sums that are passed on; used alternately
   };
 
-  [[nodiscard]] static Range part_of(const Range& whole, std::int64_t index, std::int64_t count);
   void make_room(std::int64_t longest_piece_bytes);
   [[nodiscard]] std::int64_t bytes(std::int64_t count) const noexcept { return count * planner::size_bytes(dtype_); }
   [[nodiscard]] Range piece(int rank) const noexcept;
-  [[nodiscard]] Range part(int rank, int slice) const noexcept { return part_of(piece(rank), slice, slice_count_); }
+  [[nodiscard]] Range part(int rank, int slice) const noexcept {
+    return lanes::part_of(piece(rank), slice, slice_count_);
+  }
   [[nodiscard]] bool reduces(int step) const noexcept { return step < reduce_step_count_; }
   [[nodiscard]] int sent_piece(int step) const noexcept;
   [[nodiscard]] std::span<MPI_Request> requests() noexcept;

@@ -262,7 +262,7 @@ planner::Fingerprint mpi_fingerprint(const CommunicatorOptions& options) {
 void abort_job(const std::string& reason) noexcept {
   int rank = -1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  log_failure("aborted by rank " + std::to_string(rank) + ": " + reason);
+  log_failure("aborted by " + rank_text(rank) + ": " + reason);
   std::fflush(nullptr);
   MPI_Abort(MPI_COMM_WORLD, kSystemExitCode);
   std::_Exit(kSystemExitCode);

@@ -6,6 +6,7 @@
 #include "backends/cuda/runtime/driver.hpp"
 #include "mc2/executor/failure_log.hpp"
 #include "mc2/planner/error.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 [[noreturn]] void fail(const char* call, int code, const std::string& what, int rank) {
   const std::string text = call;
   const std::string name = text.substr(0, text.find('('));
-  throw SystemError(name, code, (rank < 0 ? "" : "rank " + std::to_string(rank) + ": ") + what);
+  throw SystemError(name, code, (rank < 0 ? "" : rank_text(rank) + ": ") + what);
 }
 
 } // namespace

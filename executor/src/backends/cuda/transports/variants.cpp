@@ -1,8 +1,10 @@
 #include "backends/cuda/transports/variants.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "backends/cuda/runtime/gemm.hpp"
@@ -63,8 +65,6 @@ bool has_copies(const planner::OpSpec& op) { return !is_all_reduce(op); }
 
 bool has_persistent(const planner::OpSpec& op) { return planner::sums_over_ranks(op.kind); }
 
-bool is_tiled(const Variant& variant) { return variant.name == kTileStore; }
-
 bool has_tiles(const planner::OpSpec& op) {
   return has_persistent(op) && planner::cut_axis(op) == planner::CutAxis::Rows &&
          planner::traits_of(op.kind).work == planner::Work::Matmul;
@@ -109,16 +109,42 @@ Variant make_sliced(const planner::OpSpec& op, int gemm_sms, const char* name = 
   return with_slices(make(name, 0, gemm_sms), std::to_string(rank_slice_count(op)));
 }
 
-std::string legal_names(const planner::OpSpec& op) {
-  std::string names = std::string(kDirect) + ", " + kNccl;
-  if (is_all_reduce(op)) names += std::string(", ") + kLowLatency;
-  if (has_persistent(op)) names += std::string(", ") + kPersistent;
-  if (has_copies(op)) names += std::string(", ") + kCopyEngine;
-  if (has_tiles(op)) names += std::string(", ") + kTileStore;
-  if (has_windows(op)) names += std::string(", ") + kNcclWindow;
-  if (has_nccl_copies(op)) names += std::string(", ") + kNcclCopyEngine;
-  if (has_hierarchy(op)) names += std::string(", ") + kHierarchical;
-  return names;
+/// A name, and what a variant of this name is before its settings are read.
+struct NamedTransport {
+  const char* name;
+  bool (*carries)(const planner::OpSpec&);
+  CudaVariant variant;
+};
+
+using By = CudaVariant::Transport;
+constexpr std::array kTransports{
+    NamedTransport{kDirect, [](const planner::OpSpec&) { return true; }, {.transport = By::Direct}},
+    NamedTransport{kNccl, [](const planner::OpSpec&) { return true; }, {.transport = By::Nccl}},
+    NamedTransport{kLowLatency, is_all_reduce, {.transport = By::Direct, .is_low_latency = true}},
+    NamedTransport{kPersistent, has_persistent, {.transport = By::Persistent}},
+    NamedTransport{kCopyEngine, has_copies, {.transport = By::CopyEngine}},
+    NamedTransport{kTileStore, has_tiles, {.transport = By::CopyEngine, .stores_tiles = true}},
+    NamedTransport{kNcclWindow, has_windows, {.transport = By::Nccl, .has_windows = true}},
+    NamedTransport{kNcclCopyEngine, has_nccl_copies, {.transport = By::Nccl, .has_windows = true, .takes_no_sm = true}},
+    NamedTransport{kHierarchical, has_hierarchy, {.transport = By::Hierarchical}},
+};
+
+/// What a variant of this name is. Errors: UnknownName, also for an operator that it does not carry.
+Result<CudaVariant> read_name(const planner::OpSpec& op, const std::string& name) {
+  std::string legal;
+  for (const NamedTransport& row : kTransports) {
+    if (!row.carries(op)) continue;
+    if (row.name == name) return row.variant;
+    legal += (legal.empty() ? "" : ", ") + std::string(row.name);
+  }
+  return Error{
+      ErrorCode::UnknownName, "variant",
+      "the cuda backend has no variant \"" + name + "\" for " + std::string(to_string(op.kind)) + "; it has: " + legal};
+}
+
+bool takes_ctas(const planner::OpSpec& op, const CudaVariant& variant) {
+  if (variant.transport == By::Hierarchical) return has_persistent(op); // it gathers by copies
+  return variant.transport != By::CopyEngine && !variant.takes_no_sm;
 }
 
 Result<CudaVariant::Slicing> read_slicing(const planner::OpSpec& op, const Variant& variant) {
@@ -136,13 +162,11 @@ Result<CudaVariant::Slicing> read_slicing(const planner::OpSpec& op, const Varia
                    " slices=" + by_rank + (doubling ? " or slices=" + *doubling : "")};
 }
 
-std::vector<std::string_view> legal_settings(const planner::OpSpec& op, const Variant& variant) {
-  const bool is_copy = is_tiled(variant) || variant.name == kCopyEngine;
+std::vector<std::string_view> legal_settings(const planner::OpSpec& op, const CudaVariant& variant) {
   std::vector<std::string_view> settings{kGemmSms};
   if (planner::traits_of(op.kind).work == planner::Work::Matmul) settings.push_back(kTile);
-  const bool is_gathered_by_copies = variant.name == kHierarchical && !has_persistent(op);
-  if (!is_copy && variant.name != kNcclCopyEngine && !is_gathered_by_copies) settings.push_back(kCtas);
-  if (is_copy && has_copies(op)) settings.push_back(planner::kSlicesSetting);
+  if (takes_ctas(op, variant)) settings.push_back(kCtas);
+  if (variant.transport == By::CopyEngine && has_copies(op)) settings.push_back(planner::kSlicesSetting);
   return settings;
 }
 
@@ -222,67 +246,29 @@ std::vector<Variant> cuda_variants(const planner::OpSpec& op, const GpuTraits& g
   return variants;
 }
 
-namespace {
-
-/// What a variant is by its name, if the operator allows it.
-struct NamedAs {
-  bool is_direct, sums_tiles, is_copy, is_persistent, is_window, is_nccl_copy, is_hierarchical;
-};
-
-/// Reads the name of a variant. Errors: UnknownName.
-Result<NamedAs> named_as(const planner::OpSpec& op, const Variant& variant) {
-  const bool sums_tiles = is_tiled(variant) && has_tiles(op);
-  const NamedAs read{.is_direct = variant.name == kDirect || (variant.name == kLowLatency && is_all_reduce(op)),
-                     .sums_tiles = sums_tiles,
-                     .is_copy = sums_tiles || (variant.name == kCopyEngine && has_copies(op)),
-                     .is_persistent = variant.name == kPersistent && has_persistent(op),
-                     .is_window = variant.name == kNcclWindow && has_windows(op),
-                     .is_nccl_copy = variant.name == kNcclCopyEngine && has_nccl_copies(op),
-                     .is_hierarchical = variant.name == kHierarchical && has_hierarchy(op)};
-  const bool is_known = read.is_direct || read.is_copy || read.is_persistent || read.is_window || read.is_nccl_copy ||
-                        read.is_hierarchical;
-  if (is_known || variant.name == kNccl) return read;
-  return Error{ErrorCode::UnknownName, "variant",
-               "the cuda backend has no variant \"" + variant.name + "\" for " + std::string(to_string(op.kind)) +
-                   "; it has: " + legal_names(op)};
-}
-
-} // namespace
-
 Result<CudaVariant> read_variant(const planner::OpSpec& op, const Variant& variant, const GpuTraits& gpu) {
   const int sm_count = gpu.sm_count;
-  CudaVariant read;
-  MC2_ASSIGN(const auto kind, named_as(op, variant));
-  const auto& [is_direct, sums_tiles, is_copy, is_persistent, is_window, is_nccl_copy, is_hierarchical] = kind;
-  MC2_TRY(check_settings(variant, legal_settings(op, variant)));
-  if (sums_tiles) {
-    MC2_TRY(check_tiles(op, gpu));
-    read.stores_tiles = true;
-  }
+  MC2_ASSIGN(CudaVariant read, read_name(op, variant.name));
+  MC2_TRY(check_settings(variant, legal_settings(op, read)));
+  if (read.stores_tiles) MC2_TRY(check_tiles(op, gpu));
   MC2_ASSIGN(read.gemm_sm_count, whole_setting(variant, kGemmSms, 1, sm_count, sm_count));
-  if (sums_tiles) {
+  if (read.stores_tiles) {
     MC2_ASSIGN(read.tile_columns, read_tile_columns(variant));
   } else if (const auto named = variant.fields.find(kTile); named != variant.fields.end()) {
     MC2_ASSIGN(read.gemm_tile, read_tile(named->second));
   }
-  read.is_low_latency = variant.name == kLowLatency;
-  if (is_copy) {
-    read.transport = CudaVariant::Transport::CopyEngine;
-    if (!has_copies(op)) return read;
+  if (read.transport == By::CopyEngine && has_copies(op)) {
     MC2_ASSIGN(read.slicing, read_slicing(op, variant));
+  }
+  if (!takes_ctas(op, read)) return read;
+  if (read.transport == By::Nccl) {
+    const std::optional<int> nccls_choice = read.has_windows ? std::nullopt : std::optional(0);
+    MC2_ASSIGN(read.cta_count, whole_setting(variant, kCtas, 1, 64, nccls_choice));
     return read;
   }
-  if (is_persistent) read.transport = CudaVariant::Transport::Persistent;
-  read.has_windows = is_window || is_nccl_copy;
-  read.takes_no_sm = is_nccl_copy;
-  if (read.has_windows || variant.name == kNccl) read.transport = CudaVariant::Transport::Nccl;
-  if (is_hierarchical) read.transport = CudaVariant::Transport::Hierarchical;
-  if (is_nccl_copy || (is_hierarchical && !has_persistent(op))) return read;
   // The persistent kernel holds its SMs until all matmuls have ended, and these need SMs, too: two clusters of two.
-  const int most_ctas = is_persistent ? std::max(1, sm_count - 4) : sm_count;
-  MC2_ASSIGN(read.cta_count, is_direct || is_persistent || is_hierarchical
-                                 ? whole_setting(variant, kCtas, 1, std::min(kMaxDirectCtas, most_ctas), std::nullopt)
-                                 : whole_setting(variant, kCtas, 1, 64, is_window ? std::nullopt : std::optional(0)));
+  const int most_ctas = read.transport == By::Persistent ? std::max(1, sm_count - 4) : sm_count;
+  MC2_ASSIGN(read.cta_count, whole_setting(variant, kCtas, 1, std::min(kMaxDirectCtas, most_ctas)));
   return read;
 }
 

@@ -6,6 +6,7 @@
 #include "backends/host/mechanisms/waiting.hpp"
 #include "lanes/combine.hpp"
 #include "lanes/symmetric_heap.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -146,8 +147,8 @@ class Push final : public Transport {
       case lanes::WaitResult::Reached: return;
       case lanes::WaitResult::Aborted: throw lanes::RunAborted{};
       case lanes::WaitResult::TimedOut:
-        throw lanes::deadline_error("rank " + std::to_string(route.sender) + " waited for rank " +
-                                    std::to_string(route.receiver) + " to empty its mailbox");
+        throw lanes::deadline_error(rank_text(route.sender) + " waited for " + rank_text(route.receiver) +
+                                    " to empty its mailbox");
     }
   }
 

@@ -6,6 +6,7 @@
 #include "backends/host/mechanisms/mechanism.hpp"
 #include "backends/host/mechanisms/waiting.hpp"
 #include "lanes/combine.hpp"
+#include "lanes/range.hpp"
 #include "lanes/symmetric_heap.hpp"
 
 namespace mc2::executor::host {
@@ -134,15 +135,11 @@ class Ring final : public Transport {
     const lanes::BlockExchange& block = *job.block;
     const std::int64_t element_bytes = planner::size_bytes(block.dtype);
     const int part = ((block.rank - 1 - at.step) % world_size_ + world_size_) % world_size_;
-    std::int64_t first = at.slice * job.slice_elements;
-    std::int64_t count = std::min(job.slice_elements, block.element_count - first);
-    if (job.is_all_reduce) {
-      const std::int64_t begin = count * part / world_size_;
-      count = count * (part + 1) / world_size_ - begin;
-      first += begin;
-    }
-    return {block.pieces->outgoing[static_cast<std::size_t>(part)] + first * element_bytes,
-            block.sum.first + first * element_bytes, count};
+    const std::int64_t first = at.slice * job.slice_elements;
+    const lanes::Range slice{first, std::min(job.slice_elements, block.element_count - first)};
+    const lanes::Range range = job.is_all_reduce ? lanes::part_of(slice, part, world_size_) : slice;
+    return {block.pieces->outgoing[static_cast<std::size_t>(part)] + range.first * element_bytes,
+            block.sum.first + range.first * element_bytes, range.count};
   }
 
   /// Makes the lane's next step. Returns false if there is nothing to read yet or no free slot to write to.

@@ -6,6 +6,7 @@
 #include "backends/host/mechanisms/mechanism.hpp"
 #include "backends/host/mechanisms/waiting.hpp"
 #include "lanes/combine.hpp"
+#include "lanes/range.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -13,17 +14,6 @@ namespace {
 /// Bytes of one rank's slice. The slice is small enough that its sums are still in the cache when the other ranks copy
 /// them.
 constexpr std::int64_t kSliceBytes = std::int64_t{128} << 10U;
-
-struct Range {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-};
-
-/// The part of `whole` that `rank` sums.
-Range share_of(const Range& whole, int rank, int world_size) {
-  const std::int64_t begin = whole.count * rank / world_size;
-  return {whole.first + begin, whole.count * (rank + 1) / world_size - begin};
-}
 
 class TwoShot final : public Transport {
  public:
@@ -48,7 +38,7 @@ class TwoShot final : public Transport {
     // The addresses of two blocks are enough: a rank that starts block b + 2 has copied every peer's slices of b + 1,
     // and a peer starts b + 1 only after it has finished b.
     own.results[own.block_count++ % 2] = block.sum.first;
-    Range window, before;
+    lanes::Range window, before;
     for (std::int64_t first = 0; first < block.element_count; first += window.count) {
       window = {first, std::min(window_elements(block), block.element_count - first)};
       sum_own(block, window);
@@ -78,9 +68,14 @@ class TwoShot final : public Transport {
     return kSliceBytes / planner::size_bytes(block.dtype) * static_cast<std::int64_t>(ranks_.size());
   }
 
-  void sum_own(const lanes::BlockExchange& block, const Range& window) {
+  /// The part of the window that `rank` sums.
+  [[nodiscard]] lanes::Range slice_of(const lanes::Range& window, int rank) const noexcept {
+    return lanes::part_of(window, rank, static_cast<std::int64_t>(ranks_.size()));
+  }
+
+  void sum_own(const lanes::BlockExchange& block, const lanes::Range& window) {
     Rank& own = rank_of(block.rank);
-    const Range slice = share_of(window, block.rank, static_cast<int>(ranks_.size()));
+    const lanes::Range slice = slice_of(window, block.rank);
     const std::int64_t offset = slice.first * planner::size_bytes(block.dtype);
     for (std::size_t peer = 0; peer < ranks_.size(); ++peer) own.pieces[peer] = block.pieces->sources[peer] + offset;
     lanes::sum_in_rank_order(block.dtype, own.pieces, lanes::dense_target(block, offset, slice.count), slice.count);
@@ -89,7 +84,7 @@ class TwoShot final : public Transport {
   }
 
   /// @param ordinal  number of the window in this run, from 1
-  void copy_others(const lanes::BlockExchange& block, const Range& window, std::uint32_t ordinal,
+  void copy_others(const lanes::BlockExchange& block, const lanes::Range& window, std::uint32_t ordinal,
                    const lanes::RunControl& control) {
     const int world_size = static_cast<int>(ranks_.size());
     const std::uint32_t result = (rank_of(block.rank).block_count - 1) % 2;
@@ -97,7 +92,7 @@ class TwoShot final : public Transport {
       const int peer = lanes::peer_at(block.order, block.rank, world_size, i);
       const Rank& other = rank_of(peer);
       await(other.summed, ordinal, control, [&] { return lanes::awaited_piece(block.rank, block.block, peer); });
-      const Range slice = share_of(window, peer, world_size);
+      const lanes::Range slice = slice_of(window, peer);
       const std::int64_t element_bytes = planner::size_bytes(block.dtype);
       const std::int64_t offset = slice.first * element_bytes;
       std::memcpy(block.sum.first + offset, other.results[result] + offset,

@@ -14,6 +14,7 @@
 
 #include "backends/host/transports/transport.hpp"
 #include "lanes/combine.hpp"
+#include "texts.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -22,7 +23,7 @@ namespace {
 long checked(const char* call, int rank, long rc) {
   if (rc >= 0) return rc;
   const int code = errno;
-  throw SystemError(call, code, "rank " + std::to_string(rank) + ": " + std::strerror(code));
+  throw SystemError(call, code, rank_text(rank) + ": " + std::strerror(code));
 }
 
 class Socket {
@@ -167,9 +168,7 @@ class Endpoint {
     const long received = recv(peer.socket.descriptor(), rest.data(), rest.size(), MSG_DONTWAIT);
     if (received < 0 && would_block()) return;
     if (received == 0) {
-      throw SystemError(
-          "recv", ECONNRESET,
-          "rank " + std::to_string(rank_) + ": rank " + std::to_string(peer.rank) + " closed the connection");
+      throw SystemError("recv", ECONNRESET, rank_text(rank_) + ": " + rank_text(peer.rank) + " closed the connection");
     }
     peer.received += static_cast<std::size_t>(checked("recv", rank_, received));
   }
@@ -194,7 +193,7 @@ class Endpoint {
 
   [[nodiscard]] std::string awaited_text(std::size_t block) const {
     const auto slow = std::ranges::find_if(peers_, [](const PeerState& peer) { return !peer.is_finished(); });
-    return "rank " + std::to_string(rank_) + " waited for block " + std::to_string(block) + " of rank " +
+    return rank_text(rank_) + " waited for block " + std::to_string(block) + " of rank " +
            (slow == peers_.end() ? "?" : std::to_string(slow->rank));
   }
 
