@@ -8,6 +8,7 @@ const operatorNames = {
   poolingKind: op.if.properties.kind.const,
   kindsWithExperts: op.allOf[0].if.properties.kind.enum,
   groupedKinds: op.allOf[1].if.properties.kind.enum,
+  columnCutRows: op["x-columnCutRows"],
   dtypes: op.properties.dtype.enum,
 };
 

@@ -112,6 +112,10 @@ class ExplainTest(ProgramTest):
         charts = (xml.etree.ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", text, re.DOTALL))
         return {chart.find("title").text: chart for chart in charts if chart.find("title") is not None}
 
+    def styles_of_ranges(self, text):
+        chart = self.drawings(text)["How far each parameter may move before the decision changes"]
+        return {bar.get("class") for bar in chart.iter("rect")}
+
 
 class WorkedExampleTest(ExplainTest):
     def test_document_agrees_with_the_plan(self):
@@ -204,6 +208,10 @@ class WorkedExampleTest(ExplainTest):
         everything = self.succeed(*asked, "--all")
         self.assertNotIn("stays within 1 %", program.unwrapped(everything))
         self.assertRegex(everything, r"(?m)^  compute time +x1 .* today$")
+        text, report = self.report(file, "--model", EXAMPLE_MODEL)
+        self.assertEqual(self.styles_of_ranges(text), {"tried"})
+        self.assertIn("no range is marked as good", report.text)
+        self.assertNotIn("this plan is within 1 % of the best", report.text)
 
     def test_a_measurement_outside_the_interval_is_pointed_out(self):
         def change(plan):
@@ -247,6 +255,8 @@ class WorkedExampleTest(ExplainTest):
             left = float(min(timeline.iter("line"), key=lambda line: float(line.get("x1"))).get("x1"))
             scales = [(end - left) / span["end_us"] for end, span in zip(ends, spans, strict=True)]
             self.assertLess(max(scales) / min(scales), 1.001)
+        self.assertEqual(self.styles_of_ranges(text), {"tried", "near"})
+        self.assertIn("this plan is within 1 % of the best", report.text)
         self.assertIn("No samples", report.text)
         self.assertIn(plan["certificate"]["text"], report.text)
 

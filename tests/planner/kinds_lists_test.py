@@ -24,9 +24,10 @@ def read(path):
 
 
 def table():
-    """(name, stored value, work) of each kind, in the table's order."""
+    """(name, stored value, most rows whose blocks are columns, work) of each kind, in the table's order."""
     printed = subprocess.run([PRINT_KINDS], check=True, capture_output=True, text=True).stdout
-    return [(name, int(value), work) for name, value, work in (line.split(maxsplit=2) for line in printed.splitlines())]
+    rows = (line.split(maxsplit=3) for line in printed.splitlines())
+    return [(name, int(value), int(few_rows), work) for name, value, few_rows, work in rows]
 
 
 def write(path, pattern, body):
@@ -38,14 +39,14 @@ def write(path, pattern, body):
 
 
 def write_lists():
-    enumerators = [f"  MC2_{name.upper()} = {value}" for name, value, _ in table()]
+    enumerators = [f"  MC2_{name.upper()} = {value}" for name, value, _, _ in table()]
     write(C_HEADER, r"(enum \{\n)  MC2_MATMUL_ALL_REDUCE = [^}]*(\n\};)", ",\n".join(enumerators))
-    grouped = ", ".join(f'"{name}"' for name, _, work in table() if work == "grouped matmul")
+    grouped = ", ".join(f'"{name}"' for name, _, _, work in table() if work == "grouped matmul")
     write(SCHEMA, r'(\{"kind": \{"enum": \[)[^]]*(\]\}\}\},\s*"then": \{"required": \["experts"\]\})', grouped)
     write(
         SCHEMA,
         r'("kind": \{"enum": \[)"[^]]*(\], "description": "Operator kind\.")',
-        ", ".join(f'"{name}"' for name, _, _ in table()),
+        ", ".join(f'"{name}"' for name, *_ in table()),
     )
 
 
@@ -68,10 +69,11 @@ class KindsLists(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         rows = table()
-        cls.names = [name for name, _, _ in rows]
-        cls.values = {name: value for name, value, _ in rows}
-        cls.pooling = [name for name, _, work in rows if work == "pooling"]
-        cls.grouped = [name for name, _, work in rows if work == "grouped matmul"]
+        cls.names = [name for name, *_ in rows]
+        cls.values = {name: value for name, value, *_ in rows}
+        cls.few_rows = {name: few_rows for name, _, few_rows, _ in rows if few_rows > 0}
+        cls.pooling = [name for name, *_, work in rows if work == "pooling"]
+        cls.grouped = [name for name, *_, work in rows if work == "grouped matmul"]
         cls.op_schema = json.loads(read(SCHEMA))["$defs"]["op"]
 
     def test_stored_values_are_one_to_the_number_of_kinds(self):
@@ -94,6 +96,9 @@ class KindsLists(unittest.TestCase):
     def test_schema_asks_for_experts_where_rows_choose_them(self):
         conditions = [one for one in self.op_schema["allOf"] if one.get("then") == {"required": ["experts"]}]
         self.assertEqual([one["if"]["properties"]["kind"]["enum"] for one in conditions], [self.grouped])
+
+    def test_schema_tells_the_rows_whose_blocks_are_columns(self):
+        self.assertEqual(self.op_schema["x-columnCutRows"], self.few_rows)
 
     def test_operators_page(self):
         rows = read("docs/operators.md").split("| kind | A of a rank |")[1].split("\n\n")[0]

@@ -113,6 +113,9 @@ function time(us) {
   return us >= 1e4 ? `${rounded(us / 1e3)} ms` : `${rounded(us)} µs`;
 }
 
+/** As format.ts writes the service's "us". */
+const sentence = (text) => text.replace(/(\d )us\b/g, "$1µs");
+
 const textOf = (selector, on = page) => on.locator(selector).first().innerText();
 const shownMakespan = () => textOf("[data-testid=makespan]");
 const waitForMakespan = (us) =>
@@ -323,13 +326,14 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
       ["", "/explanation", "/races"].map((part) => api(`/v1/plans/${digest}${part}`)));
     const text = await textOf("main");
     const race = races.items.filter((item) => item.is_of_plan).pop();
-    for (const expected of [explanation.bound_text, ...explanation.notes, plan.runners_up[0].reason, time(race.fused_us),
+    const sentences = [explanation.bound_text, ...explanation.notes, plan.runners_up[0].reason].map(sentence);
+    for (const expected of [...sentences, time(race.fused_us),
       time(plan.timeline.makespan_us), time(races.anchored.makespan.us)])
       assert.ok(text.includes(expected), `${expected} is not on the page`);
     const {parameters} = explanation.sensitivity;
-    assert.ok(!text.includes(parameters[0].text));
+    assert.ok(!text.includes(sentence(parameters[0].text)));
     await page.getByText("In words").click();
-    assert.ok((await textOf("main")).includes(parameters[0].text));
+    assert.ok((await textOf("main")).includes(sentence(parameters[0].text)));
     assert.equal(await page.locator("[data-parameter]").count(), parameters.length);
     const flips = parameters.reduce((sum, {lower, higher}) => sum + lower.flips.length + higher.flips.length, 0);
     assert.equal(await page.locator("[data-parameter] .flip").count(), flips);
@@ -341,13 +345,64 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
     assert.deepEqual(complaints, []);
   });
 
+  it("says by how much runners-up are slower as mc2 explain does", async () => {
+    const {items} = await api("/v1/plans?op=matmul_all_reduce&m=4096&n=8192&k=7392&ranks=4");
+    const {losses} = await api(`/v1/plans/${items[0].digest}/explanation`);
+    const sumOf = ({lane, ...parts}) => Object.values(parts).reduce((sum, us) => sum + us, 0);
+    const differs = ({lost_us, difference}) => Math.abs(lost_us - sumOf(difference)) > 1;
+    assert.ok(losses.some(differs), "the model has changed since");
+    await open(`plans/${items[0].digest}`);
+    const cells = await page.getByRole("table", {name: "Runners-up"}).locator("td:nth-child(4)").allInnerTexts();
+    assert.deepEqual(cells, losses.map(({difference}) => `+${time(sumOf(difference))}`));
+  });
+
+  it("asks again for what a plan was tuned for", async () => {
+    const {digest, question} = await gatherModel();
+    const {best} = await api(`/v1/models/${digest}/exploration?alignment=512`);
+    const asked = {alignment: "512", contention: "1.2,1.1", allow_small_gain: "true"};
+    const contention = 'contention={"communication":1.1,"compute":1.2}';
+    const purpose = `tuned alignment=512, ${contention}, min_block_rows=512, require_significant_gain=false`;
+    const kept = (await api(`/v1/plans?purpose=${encodeURIComponent(purpose)}`, best)).digest;
+    await open(`plans/${kept}`);
+    const told = "alignment=512, contention=1.2,1.1, min_block_rows=512, allow_small_gain=true";
+    assert.ok((await textOf("[aria-label=Summary]")).includes(told));
+    assert.equal(await page.title(), `all_gather_matmul m=8192 n=7168 k=8192 bf16 ×4, plan ${kept.slice(0, 12)} · mc2`);
+    await page.getByRole("link", {name: "Ask and explore"}).click();
+    await page.locator(`[aria-labelledby=answer-title] a[href="#/plans/${kept}"]`).waitFor();
+    for (const [name, value] of Object.entries(asked))
+      assert.equal(await page.getByLabel(name, {exact: true}).inputValue(), value);
+    // Without its options the question has another answer; the machine may be named by the beginning of its digest.
+    await open(question.replace(/machine=(.{8}).*/, "machine=$1"));
+    assert.equal(await page.locator(`a[href="#/plans/${kept}"]`).count(), 0);
+    assert.ok(question.endsWith(await page.getByRole("combobox", {name: "Machine"}).inputValue()));
+    assert.equal((await fetch(`${base}/v1/plans/${kept}`, {method: "DELETE"})).status, 204);
+    assert.deepEqual(complaints, []);
+  });
+
+  it("moves no slider to where there is no answer", async () => {
+    const {items} = await api("/v1/models?op=matmul_all_reduce&m=96&n=64&k=64");
+    await open(`?op=matmul_all_reduce&m=96&n=64&k=64&ranks=2&machine=${items[0].machine}`);
+    await page.getByRole("slider", {name: "m", exact: true}).focus();
+    await page.keyboard.press("Home");
+    // Multiples of 2 ranks and of 96 / 16, from 96 down to more than 64.
+    const least = await api(`/v1/models/${items[0].digest}/exploration?m=66`);
+    await waitForMakespan(least.chosen.makespan.us);
+    assert.deepEqual(complaints, []);
+    assert.equal((await fetch(`${base}/v1/models/${items[0].digest}/exploration?m=64`)).status, 422);
+  });
+
+  it("shows a problem once", async () => {
+    await open("models/ffffff");
+    assert.equal(await page.locator("[role=alert]").count(), 1);
+  });
+
   it("shows curves with their samples", async () => {
     const {digest} = (await api("/v1/models?dtype=f32")).items[0];
     await open(`models/${digest}`);
     const {curves} = await api(`/v1/models/${digest}/curves`);
     for (const [i, lane] of ["compute", "communication"].entries()) {
       const section = await page.getByRole("region", {name: `${lane} lane`, exact: true}).innerText();
-      assert.ok(section.includes(curves[i].formula), section);
+      assert.ok(section.includes(sentence(curves[i].formula)), section);
       await page.getByText(`Samples of the ${lane} lane as a table`).click();
       const samples = page.getByRole("table", {name: `Samples of the ${lane} lane`});
       assert.equal(await samples.locator("tbody tr").count(), curves[i].samples.length);
@@ -366,6 +421,12 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
     assert.equal(await layers.count(), sites.filter((site) => site.ranges).length);
     const last = (await page.getByRole("table", {name: "Steps"}).locator("tbody tr").last().innerText()).split("\t");
     assert.deepEqual([last[0], last[1], last[3]], ["4 096", ...steps.slice(-2).map((step) => time(step.fused.us))]);
+    await open(`llms?llm=Llama-3-8B&first_m=16&m=256&ranks=4&machine=${machine}`);
+    const few = await api(`/v1/llms/Llama-3-8B/plan?first_m=16&m=256&ranks=4&machine=${machine}`);
+    const text = await textOf("[aria-labelledby=answer-title]");
+    const {reason} = few.sites.find((site) => site.ranges.gaps.length > 0).ranges.gaps[0];
+    assert.equal(text.split(reason).length, 2, "each reason once");
+    assert.ok(text.includes("not at 128, 256; else unknown") && text.includes("EXTRAPOLATED"), text);
     const config = {architectures: ["LlamaForCausalLM"], torch_dtype: "bfloat16", hidden_size: 4096, num_hidden_layers: 7,
       num_attention_heads: 32, num_key_value_heads: 8, intermediate_size: 14336};
     await page.getByLabel("or a config.json").setInputFiles({name: "mine.json", mimeType: "application/json",

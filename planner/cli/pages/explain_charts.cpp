@@ -32,6 +32,7 @@ struct Rows {
   Scale x;
   double top = 0;
   const planner::Cut* today = nullptr; ///< the present decision; set in rows of parameters
+  bool is_good = false;                ///< whether the plan is as good as that decision
 
   [[nodiscard]] double middle(std::size_t row) const { return top + kRowHeight * (static_cast<double>(row) + 0.5); }
   [[nodiscard]] Box bar(std::size_t row, double from, double to) const {
@@ -46,11 +47,12 @@ using planner::FlipKind;
 using planner::Parameter;
 using planner::ParameterSensitivity;
 
-/// The value of the first flip of at least this kind, or the end of the tried range.
-double reach(const Excursion& excursion, FlipKind kind) {
-  for (const Flip& flip : excursion.flips)
-    if (flip.kind >= kind) return flip.value;
-  return excursion.end_value;
+/// The value up to which the plan is within 1 % of the best in one direction. For another m or n that is not known, as
+/// a plan is for its own m and n only; there it is the value at which the decision changes first.
+double good_until(Parameter parameter, const Excursion& excursion) {
+  if (excursion.one_percent_value) return *excursion.one_percent_value;
+  const bool is_size = parameter == Parameter::Rows || parameter == Parameter::Columns;
+  return is_size && !excursion.flips.empty() ? excursion.flips.front().value : excursion.end_value;
 }
 
 /// The new decision in a word or two.
@@ -66,54 +68,45 @@ const Flip* notable(const Excursion& excursion) {
   return nullptr;
 }
 
-constexpr double kWordWidth = 74;
-
-/// The end of the flip's word that is next to the flip: beside the flip, or beyond the 1 % mark if that would cross the
-/// word.
-double word_place(const Scale& x, const Flip& flip, const Excursion& excursion, bool is_lower, double base) {
-  constexpr double kGap = 4;
-  const double at = x.at(flip.value / base);
-  if (!excursion.one_percent_value) return is_lower ? at - kGap : at + kGap;
-  const double mark = x.at(*excursion.one_percent_value / base);
-  const bool is_crossed = is_lower ? mark <= at && mark > at - kWordWidth : mark >= at && mark < at + kWordWidth;
-  const double from = is_crossed ? mark : at;
-  return is_lower ? from - kGap : from + kGap;
+void disc(Markup& out, const render::Point& at, const char* style, const std::string& tooltip) {
+  out.open("circle",
+           {{"class", style}, {"cx", render::coordinate(at.x)}, {"cy", render::coordinate(at.y)}, {"r", "4"}});
+  out.element("title", {}, tooltip).close();
 }
 
-/// One parameter's bars; values are divided by `base` to share an axis with other parameters.
+/// One parameter's bars, with the changes of the decision on them and words above them; values are divided by `base` to
+/// share an axis with other parameters.
 void sensitivity_row(Markup& out, const Rows& rows, std::size_t row, const ParameterSensitivity& p, double base) {
-  const auto bar = [&](FlipKind kind, const char* style, const char* meaning) {
-    rectangle(out, rows.bar(row, reach(p.lower, kind) / base, reach(p.higher, kind) / base), style, meaning);
+  constexpr double kTop = 1, kBottom = 11, kBarMiddle = (kTop + kBottom) / 2, kWordWidth = 74;
+  const double middle = rows.middle(row);
+  const auto at = [&](double value) { return rows.x.at(value / base); };
+  const auto bar = [&](double low, double high, const char* style, const char* meaning) {
+    rectangle(out, {at(low), middle + kTop, std::max(at(high), at(low) + 1), middle + kBottom}, style, meaning);
   };
-  label(out, kLeft - 10, rows.middle(row) + 4, "end", "row", parameter_text(p.parameter));
-  rectangle(out, rows.bar(row, p.lower.end_value / base, p.higher.end_value / base), "tried", "tried");
-  bar(FlipKind::OtherCount, "samecount", "as many blocks");
-  bar(FlipKind::OtherLengths, "samecut", "this very cut");
+  label(out, kLeft - 10, middle + 4, "end", "row", parameter_text(p.parameter));
+  bar(p.lower.end_value, p.higher.end_value, "tried", "tried");
+  if (rows.is_good) bar(good_until(p.parameter, p.lower), good_until(p.parameter, p.higher), "near", kNearText);
   for (const Excursion* excursion : {&p.lower, &p.higher}) {
-    if (excursion->one_percent_value) {
-      const double at = rows.x.at(*excursion->one_percent_value / base);
-      segment(out, {at, rows.middle(row) - 12}, {at, rows.middle(row) + 12}, "onepercent");
-    }
+    for (const Flip& flip : excursion->flips) disc(out, {at(flip.value), middle + kBarMiddle}, "change", flip.text);
     const Flip* flip = notable(*excursion);
     if (flip == nullptr) continue;
     const bool is_lower = excursion == &p.lower;
-    const double at = word_place(rows.x, *flip, *excursion, is_lower, base);
     // At the left end of the axis the row's name leaves no room for the word.
-    if (is_lower && at - kWordWidth < kLeft) continue;
-    label(out, at, rows.middle(row) + 4, is_lower ? "end" : "start", "flip", flip_word(*flip, *rows.today));
+    if (is_lower && at(flip->value) - kWordWidth < kLeft) continue;
+    label(out, at(flip->value), middle - 3, is_lower ? "end" : "start", "flip", flip_word(*flip, *rows.today));
   }
-  segment(out, {rows.x.at(p.value / base), rows.middle(row) - 13}, {rows.x.at(p.value / base), rows.middle(row) + 13},
-          "today");
+  segment(out, {at(p.value), middle + kTop - 3}, {at(p.value), middle + kBottom + 3}, "today");
 }
 
 double ratio_base(const ParameterSensitivity& p) { return p.value; }
 
 /// The panel of parameters that are shown as multiples of today's value.
 void ratio_panel(Markup& out, double top, const std::vector<ParameterSensitivity>& parameters,
-                 const planner::Cut& today) {
+                 const planner::Sensitivity& sensitivity) {
   const double bottom = top + kRowHeight * static_cast<double>(parameters.size());
   constexpr double kMost = planner::kMaxSensitivityFactor * 1.6; // leaves room for words beside the bars
-  const Rows rows{Scale::logarithmic(1 / kMost, kMost, kLeft, kWidth - 20), top, &today};
+  const Rows rows{Scale::logarithmic(1 / kMost, kMost, kLeft, kWidth - 20), top, &sensitivity.best_cut,
+                  sensitivity.is_as_good()};
   for (const double tick : {0.25, 0.5, 1.0, 2.0, 4.0}) {
     segment(out, {rows.x.at(tick), top}, {rows.x.at(tick), bottom + 4}, "grid");
     label(out, rows.x.at(tick), bottom + 17, "middle", "tick", "x" + short_number(tick));
@@ -136,9 +129,10 @@ double shown_us(const std::vector<ParameterSensitivity>& parameters) {
 }
 
 void added_panel(Markup& out, double top, const std::vector<ParameterSensitivity>& parameters,
-                 const planner::Cut& today) {
+                 const planner::Sensitivity& sensitivity) {
   const double bottom = top + kRowHeight * static_cast<double>(parameters.size());
-  const Rows rows{Scale::linear(0, shown_us(parameters), kLeft, kWidth - kRight), top, &today};
+  const Rows rows{Scale::linear(0, shown_us(parameters), kLeft, kWidth - kRight), top, &sensitivity.best_cut,
+                  sensitivity.is_as_good()};
   time_axis(out, rows.x, top, bottom, time_unit(rows.x.high()), "per block");
   for (std::size_t i = 0; i < parameters.size(); ++i) sensitivity_row(out, rows, i, parameters[i], 1);
 }
@@ -212,8 +206,8 @@ Markup sensitivity_chart(const planner::Sensitivity& sensitivity) {
   const double height = added_top + kRowHeight * static_cast<double>(added.size()) + 46;
   Markup out;
   open_svg(out, kWidth, height, "How far each parameter may move before the decision changes");
-  ratio_panel(out, 4, ratios, sensitivity.best_cut);
-  if (!added.empty()) added_panel(out, added_top, added, sensitivity.best_cut);
+  ratio_panel(out, 4, ratios, sensitivity);
+  if (!added.empty()) added_panel(out, added_top, added, sensitivity);
   return out.close();
 }
 

@@ -97,18 +97,22 @@ void losers_section(Markup& out, const Explanation& explanation) {
   html_table(out, loss_cells(explanation));
 }
 
+bool has_flip(const planner::Sensitivity& sensitivity) {
+  return std::ranges::any_of(sensitivity.parameters,
+                             [](const auto& p) { return !p.lower.flips.empty() || !p.higher.flips.empty(); });
+}
+
 void sensitivity_section(Markup& out, const Explanation& explanation) {
   if (!explanation.sensitivity) return;
   const auto& sensitivity = *explanation.sensitivity;
   out.element("h2", {}, "What would change the decision");
   for (const auto& text : {other_choice_text(sensitivity), doubt_text(sensitivity), comparison_text(sensitivity)})
     paragraph(out, text);
+  if (!sensitivity.is_as_good()) paragraph(out, "no range is marked as good, as this plan already loses 1 % or more");
   plot(out, sensitivity_chart(sensitivity));
-  legend(out, {{"today", "today"},
-               {"samecut", "this decision"},
-               {"samecount", "as many blocks"},
-               {"tried", "another decision"},
-               {"onepercent", "keeping the plan costs 1 %"}});
+  if (sensitivity.is_as_good()) legend(out, {{"near", kNearText}});
+  legend(out, {{"tried", "tried"}, {"today", "today"}});
+  if (has_flip(sensitivity)) legend(out, {{"change", "from here on another plan is best"}});
   html_table(out, sensitivity_cells(sensitivity));
 }
 

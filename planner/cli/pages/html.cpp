@@ -36,13 +36,13 @@ void legend(Markup& out, std::initializer_list<Swatch> swatches) {
     out.open("span");
     out.open("svg", {{"width", "18"}, {"height", "12"}, {"viewBox", "0 0 18 12"}, {"aria-hidden", "true"}});
     const std::string name = style;
-    if (name == "alone" || name == "corun")
+    if (name == "alone" || name == "corun" || name == "change")
       out.leaf("circle", {{"class", name}, {"cx", "9"}, {"cy", "6"}, {"r", "3.5"}});
     else if (name == "outlier")
       out.leaf("path", {{"class", name}, {"d", "M5 2L13 10M5 10L13 2"}});
     else if (name == "fit" || name == "slowed" || name == "lineone" || name == "linetwo")
       out.leaf("line", {{"class", name}, {"x1", "0"}, {"y1", "6"}, {"x2", "18"}, {"y2", "6"}});
-    else if (name == "blocksize" || name == "onepercent" || name == "today")
+    else if (name == "blocksize" || name == "today")
       out.leaf("line", {{"class", name}, {"x1", "9"}, {"y1", "0"}, {"x2", "9"}, {"y2", "12"}});
     else
       out.leaf("rect", {{"class", name}, {"x", "0"}, {"y", "0"}, {"width", "18"}, {"height", "12"}});

@@ -9,13 +9,13 @@ inline constexpr const char* kReportStyle = R"css(
   --compute: #2b6cb0; --compute2: #4687c7; --comm: #b4540a; --comm2: #cf7427; --onblock: #ffffff;
   --exposed: #eceff2; --part: #7b8794; --total: #1d2126; --serial: #a3adb8; --loser: #7b8794;
   --fit: #1d2126; --band: #2b6cb033; --outside: #7f8a9626; --alone: #2b6cb0; --corun: #cf7427; --bad: #c22f2f;
-  --mark: #0b7a58; --same: #0b7a58; --count: #7cc4ab; --tried: #e4e8ec; }
+  --mark: #0b7a58; --near: #0b7a58; --tried: #e4e8ec; }
 @media (prefers-color-scheme: dark) { :root {
   --page: #14171b; --card: #1b2026; --ink: #e6e9ed; --soft: #a0a9b4; --edge: #343b44; --grid: #2a3038;
   --compute: #3a7cc2; --compute2: #2a639f; --comm: #b9651d; --comm2: #965014; --onblock: #ffffff;
   --exposed: #262c33; --part: #8793a1; --total: #e6e9ed; --serial: #5d6773; --loser: #8793a1;
   --fit: #e6e9ed; --band: #4a8fd64d; --outside: #8a95a126; --alone: #6aa9ea; --corun: #e69a57; --bad: #ff7b7b;
-  --mark: #4cc79d; --same: #2f9a77; --count: #1f5f4b; --tried: #2a3038; } }
+  --mark: #4cc79d; --near: #2f9a77; --tried: #2a3038; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
 main { max-width: 920px; margin: 0 auto; padding: 20px 16px 60px; }
@@ -53,8 +53,9 @@ svg .alone { fill: var(--alone); fill-opacity: .75; }
 svg .corun { fill: none; stroke: var(--corun); stroke-width: 1.1; }
 svg .outlier { stroke: var(--bad); stroke-width: 1.3; }
 svg .blocksize { stroke: var(--mark); stroke-width: 1.4; stroke-dasharray: 2 3; } svg .blocktext { fill: var(--mark); }
-svg .samecut { fill: var(--same); } svg .samecount { fill: var(--count); } svg .tried { fill: var(--tried); }
-svg .onepercent { stroke: var(--bad); stroke-width: 2; } svg .today { stroke: var(--ink); stroke-width: 2; }
+svg .near { fill: var(--near); } svg .tried { fill: var(--tried); }
+svg .change { fill: var(--card); stroke: var(--ink); stroke-width: 1.5; }
+svg .today { stroke: var(--ink); stroke-width: 2; }
 svg .lineone, svg .linetwo { fill: none; stroke: var(--compute); stroke-width: 2; }
 svg .linetwo { stroke: var(--comm); }
 svg .bandone, svg .bandtwo { fill: var(--compute); fill-opacity: .15; } svg .bandtwo { fill: var(--comm); }

@@ -35,10 +35,29 @@ std::vector<LlmRun> widest(std::vector<LlmRun> runs) {
 }
 
 std::string runs_text(const std::vector<LlmRun>& runs) {
-  if (runs.empty()) return "nowhere";
   std::string text;
   for (const LlmRun& run : widest(runs)) text += (text.empty() ? "" : ", ") + m_text(run.first_tokens, run.last_tokens);
   return text + (runs.size() > kMostParts ? ", ..." : "");
+}
+
+/// The tokens of a step that have a plan. Runs that touch are merged.
+std::vector<LlmRun> planned_runs(const LlmPlan& plan, const LlmSite& site) {
+  std::vector<LlmRun> runs;
+  for (const PlanRange& range : site.ranges->ranges) {
+    const LlmRun run = planner::tokens_of(site, range, plan.first_tokens, plan.last_tokens);
+    if (runs.empty() || run.first_tokens > runs.back().last_tokens + 1)
+      runs.push_back(run);
+    else
+      runs.back().last_tokens = run.last_tokens;
+  }
+  return runs;
+}
+
+/// Where to fuse. Where nothing is to be fused but not all m have a plan, that is unknown but for the planned m.
+std::string fused_text(const LlmPlan& plan, const LlmSite& site) {
+  if (!site.fused.empty()) return runs_text(site.fused);
+  if (site.ranges->gaps.empty()) return "nowhere";
+  return "not at " + runs_text(planned_runs(plan, site)) + "; else unknown";
 }
 
 std::string gain_text(const std::vector<LlmRun>& runs) {
@@ -207,7 +226,7 @@ Cells layer_cells(const LlmPlan& plan) {
   for (const LlmSite& site : plan.sites) {
     if (!site.ranges) continue;
     rows.push_back({site.layer.layer, std::string(to_string(planner::traits_of(site.kind).collective)), size_text(site),
-                    std::to_string(site.layer.count), runs_text(site.fused), gain_text(site.fused)});
+                    std::to_string(site.layer.count), fused_text(plan, site), gain_text(site.fused)});
   }
   return rows;
 }

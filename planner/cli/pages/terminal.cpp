@@ -42,6 +42,11 @@ std::string seconds_text(std::chrono::milliseconds time) {
   return number(static_cast<double>(time.count()) / 1000, "%.0f s");
 }
 
+/// A budget can be used up before the last step ends.
+std::string remaining_text(std::chrono::milliseconds time) {
+  return time.count() > 0 ? "about " + seconds_text(time) + " left" : "ending";
+}
+
 } // namespace
 
 void install_interrupt_handler() {
@@ -77,7 +82,7 @@ void ProgressLine::update(double fraction, std::chrono::milliseconds remaining, 
   // At most 99 %, because the line disappears when the work is done.
   const int percent = static_cast<int>(std::clamp(fraction, 0.0, 0.99) * 100);
   if (!is_terminal_) {
-    std::fprintf(stderr, "%s: %d %%, about %s left, %s\n", label_.c_str(), percent, seconds_text(remaining).c_str(),
+    std::fprintf(stderr, "%s: %d %%, %s, %s\n", label_.c_str(), percent, remaining_text(remaining).c_str(),
                  detail.c_str());
     return;
   }
@@ -85,7 +90,7 @@ void ProgressLine::update(double fraction, std::chrono::milliseconds remaining, 
   bar.resize(10, '.');
   const auto elapsed = std::chrono::duration_cast<std::chrono::milliseconds>(now - start_);
   std::string line = label_ + " [" + bar + "] " + std::to_string(percent) + " %, " + seconds_text(elapsed) + ", " +
-                     seconds_text(remaining) + " left; " + detail;
+                     remaining_text(remaining) + "; " + detail;
   // Clipped, because a line that wraps cannot be overwritten.
   line.resize(std::min(line.size(), static_cast<std::size_t>(std::max(columns_of(STDERR_FILENO) - 1, 1))));
   std::fprintf(stderr, "\r\033[K%s", line.c_str());

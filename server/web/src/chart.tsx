@@ -23,6 +23,8 @@ export interface ChartProps {
   yText: (value: number) => string;
   /** Texts for all marks of the y axis together, e.g. times in one unit. Absent: each mark's yText. */
   yMarks?: (values: number[]) => string[];
+  /** Whether y is a share, of which 1 is 100 %. */
+  isShare?: boolean;
   logarithmic?: "x" | "xy";
   /** Whether x is a time, in seconds since 1970. */
   isOverTime?: boolean;
@@ -30,15 +32,21 @@ export interface ChartProps {
   onPick?: (index: number) => void;
 }
 
+/** Shares that are all 0 get an axis up to this one. */
+const shareOfZeros = 0.1;
+
 const colorOf = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 function uplotSeries(series: Series): uPlot.Series {
   const color = colorOf(series.color);
   const size = series.size ?? 4;
+  const isAlone = (of: uPlot, index: number) =>
+    Array.from(of.data[index]!).filter((value) => value != null).length === 1;
   const common = {label: series.name, stroke: color, points: {show: false}, spanGaps: true, pxAlign: 0};
   if (series.kind === "points") return {...common, paths: () => null, points: {show: true, size, fill: color, stroke: color}};
   if (series.kind === "edge") return {...common, width: 0};
-  return {...common, width: 2, ...(series.kind === "dashed" ? {dash: [6, 5]} : {})};
+  const dash = series.kind === "dashed" ? {dash: [6, 5]} : {};
+  return {...common, width: 2, points: {show: isAlone, size: 7, fill: color}, ...dash}; // a line needs two points
 }
 
 /** Powers of two from low to high, at most about ten of them. */
@@ -84,11 +92,15 @@ function options(props: ChartProps, width: number): uPlot.Options {
   const xScale: uPlot.Scale = isLogarithmic("x")
     ? {distr: 3, log: 2, range: (_, low, high) => [low / 1.05, high * 1.05]}
     : {range: (_, low, high) => (low === high ? [low / 2, high * 1.5] : [low, high])};
+  const shares: uPlot.Scale = {
+    range: (_, low, high) => (low === 0 && high === 0 ? [0, shareOfZeros] : uPlot.rangeNum(low, high, 0.1, true)),
+  };
+  const yScale: uPlot.Scale = isLogarithmic("y") ? {distr: 3} : props.isShare ? shares : {};
   return {
     width,
     height: props.height ?? 260,
     tzDate: (second) => uPlot.tzDate(new Date(second * 1000), "Etc/UTC"),
-    scales: {x: props.isOverTime ? {time: true} : {time: false, ...xScale}, y: isLogarithmic("y") ? {distr: 3} : {}},
+    scales: {x: props.isOverTime ? {time: true} : {time: false, ...xScale}, y: yScale},
     series: [{label: props.xName, value: (_, v) => (v === null ? "" : props.xText(v))}, ...props.series.map(uplotSeries)],
     axes: [
       {

@@ -1,4 +1,4 @@
-import {percent, time} from "./format";
+import {percent, sentence, time} from "./format";
 import type {ComponentChildren} from "preact";
 import {TableOf} from "./parts";
 import type {Excursion, Flip, Parameter, Sensitivity} from "./types";
@@ -30,7 +30,7 @@ function valueText({unit}: Parameter, value: number): string {
 function placeOf({lower, higher, value: today}: Parameter, value: number): number {
   const [low, high] = [lower.end_value, higher.end_value];
   if (high <= low) return 0.5;
-  const small = low > 0 ? low / 1000 : Math.max(today, high / 1000);
+  const small = low > high * 1e-9 ? low / 1000 : Math.max(today, high / 1000); // a fit may leave 1e-313 for nothing
   const scaled = (of: number) => Math.asinh(of / small);
   return Math.min(1, Math.max(0, (scaled(value) - scaled(low)) / (scaled(high) - scaled(low))));
 }
@@ -74,7 +74,7 @@ function Range({parameter, isGood, y}: {parameter: Parameter; isGood: boolean; y
         <svg key={flip.text} x={at(flip.value)} y={y + barTop + barHeight / 2} overflow="visible">
           <g class={`flip ${flip.kind}`}>
             {shapes[flip.kind]}
-            <title>{flip.text}</title>
+            <title>{sentence(flip.text)}</title>
           </g>
         </svg>
       ))}
@@ -126,15 +126,15 @@ export function Decisions({sensitivity}: {sensitivity: Sensitivity}) {
           {name: "Today", of: (row) => valueText(row, row.value), isNumber: true},
           {name: "Good from", of: (row) => (isGood ? valueText(row, goodUntil(row, row.lower)) : "–"), isNumber: true},
           {name: "to", of: (row) => (isGood ? valueText(row, goodUntil(row, row.higher)) : "–"), isNumber: true},
-          {name: "Next decision below", of: ({lower}) => lower.flips[0]?.text ?? "none"},
-          {name: "above", of: ({higher}) => higher.flips[0]?.text ?? "none"},
+          {name: "Next decision below", of: ({lower}) => sentence(lower.flips[0]?.text ?? "none")},
+          {name: "above", of: ({higher}) => sentence(higher.flips[0]?.text ?? "none")},
         ]}
       />
       <details class="numbers">
         <summary>In words</summary>
         <ul>
           {parameters.map(({parameter, text}) => (
-            <li key={parameter}>{text}</li>
+            <li key={parameter}>{sentence(text)}</li>
           ))}
         </ul>
       </details>

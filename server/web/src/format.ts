@@ -16,6 +16,13 @@ const inUnit = (us: number, unit: Unit): string => `${rounded(us / unit.us, 4)} 
 /** A time with four digits in s, ms or µs. Times below 1e-6 µs are rounding errors and become 0. */
 export const time = (us: number): string => inUnit(Math.abs(us) < 1e-6 ? 0 : us, unitOf(us));
 
+/** A difference of times with its sign. Differences below 0.05 µs are rounding errors and become 0. */
+export const signedTime = (us: number): string =>
+  Math.abs(us) < 0.05 ? "0" : (us < 0 ? "−" : "+") + time(Math.abs(us));
+
+/** A sentence or formula of the service, which writes "us", with the unit as it is written on the page. */
+export const sentence = (text: string): string => text.replace(/(\d )us\b/g, "$1µs");
+
 /** Texts for the marks of one axis, all in the unit of the largest mark. Marks that are rounding errors beside it become 0. */
 export function timeMarks(marks: number[]): string[] {
   const largest = Math.max(0, ...marks);
@@ -30,6 +37,9 @@ export const percent = (ratio: number): string => `${(100 * ratio).toFixed(1)} %
 
 export const count = (value: number): string => value.toLocaleString("en").replaceAll(",", " ");
 
+/** "1 plan", "12 plans". */
+export const counted = (value: number, noun: string): string => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+
 export function bytes(value: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;
@@ -39,10 +49,11 @@ export function bytes(value: number): string {
 
 export const size = (value: number, axis: string): string => (axis === "bytes" ? bytes(value) : `${rounded(value, 6)} ${axis}`);
 
-/** What an operator has in addition to kind, sizes, type and ranks: " experts=8 top_k=2 +bias". */
+/** What an operator has beside kind, sizes, type and ranks: " experts=8 top_k=2 +bias", " tables=4x10000 mean". */
 export const optionsText = (op: Op): string =>
   (op.experts_per_rank ? ` experts=${op.experts_per_rank}/rank` : "") +
   (op.experts ? ` experts=${op.experts.count} top_k=${op.experts.top_k}` : "") +
+  (op.tables ? ` tables=${op.tables.count}x${op.tables.row_count} ${op.tables.pooling}` : "") +
   (op.epilogue ? ` +${op.epilogue}` : "");
 
 export const opText = (op: Op): string =>

@@ -41,6 +41,7 @@ function OverTime({chart, points}: {chart: HistoryChart; points: HistoryPoint[]}
         xName="time, UTC"
         xText={momentOf}
         yText={chart.text}
+        isShare={chart.text === percent}
         isOverTime
         height={180}
       />
@@ -73,7 +74,8 @@ export function History({charts}: {charts: HistoryChart[]}) {
         {({points}) =>
           points.length < 2 ? (
             <p class="muted">
-              A point is kept every five minutes (<code>mc2 serve --history-interval</code>); so far there are {points.length}.
+              A point is kept every five minutes (<code>mc2 serve --history-interval</code>); so far there is{" "}
+              {points.length === 1 ? "one" : "none"}.
             </p>
           ) : (
             <>

@@ -88,6 +88,13 @@ export function useChangeCount(visit: number): number {
   return count;
 }
 
+/** Names the page in the browser's tab and history, as soon as the name is known. */
+export function useTitle(name: string | undefined): void {
+  useEffect(() => {
+    if (name) document.title = `${name} · mc2`;
+  }, [name]);
+}
+
 /** Whether the reader prefers the dark colour scheme. */
 export function useDark(): boolean {
   const [query] = useState(() => matchMedia("(prefers-color-scheme: dark)"));

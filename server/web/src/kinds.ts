@@ -1,5 +1,12 @@
 // vite.config.ts defines this from schemas/common.schema.json.
-declare const operatorNames: {kinds: string[]; poolingKind: string; kindsWithExperts: string[]; groupedKinds: string[]; dtypes: string[]};
+declare const operatorNames: {
+  kinds: string[];
+  poolingKind: string;
+  kindsWithExperts: string[];
+  groupedKinds: string[];
+  columnCutRows: Record<string, number>;
+  dtypes: string[];
+};
 
 export const {kinds, dtypes} = operatorNames;
 
@@ -11,3 +18,6 @@ export const hasExperts = (kind: string) => operatorNames.kindsWithExperts.inclu
 
 /** Whether each row chooses experts in operators of a kind. */
 export const choosesExperts = (kind: string) => operatorNames.groupedKinds.includes(kind);
+
+/** Up to this many rows, blocks of a kind are columns. */
+export const maxColumnCutRows = (kind: string) => operatorNames.columnCutRows[kind] ?? 0;

@@ -43,7 +43,7 @@ const pages = [
     show: ({path}: Place) => (path[1] ? <ModelPage key={path[1]} digest={path[1]} /> : <ModelsPage />),
   },
   {path: "llms", title: "Whole models", depth: 0, show: ({parameters}: Place) => <LlmPage given={parameters} />},
-  {path: "machines", title: "Machines", depth: 0, show: () => <MachinesPage />},
+  {path: "machines", title: "Machines", depth: 0, show: ({parameters}: Place) => <MachinesPage given={parameters} />},
   {path: "health", title: "Health", depth: 0, show: () => <HealthPage />},
 ];
 

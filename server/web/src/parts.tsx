@@ -1,8 +1,9 @@
 import type {ComponentChildren} from "preact";
 import type {Loaded} from "./hooks";
+import {query} from "./api";
 import type {Problem} from "./api";
 import {shortDigest} from "./format";
-import type {Machine} from "./types";
+import type {Fingerprint, Machine} from "./types";
 
 /** The text of a problem, beginning with its field: "ranks is 1; legal: 2 to 1024", "machine: no machine has ...". */
 function problemText({field, detail}: Problem): string {
@@ -33,6 +34,22 @@ export function machineName(machines: Machine[], digest: string): string {
   const isAlone = machines.filter((machine) => machine.label === label).length === 1;
   return label && isAlone ? label : `${label ?? "machine"} (${shortDigest(digest)})`;
 }
+
+/** A machine's name, which leads to all that is known of it. */
+export const MachineLink = ({machines, digest}: {machines: Machine[]; digest: string}) => (
+  <a href={`#/machines${query({machine: digest})}`}>{machineName(machines, digest)}</a>
+);
+
+/** The machine whose digest begins so. Returns the beginning itself if there is no such machine, or several. */
+export function wholeDigest(machines: Machine[], beginning: string): string {
+  const found = beginning ? machines.filter(({digest}) => digest.startsWith(beginning.toLowerCase())) : [];
+  return found.length === 1 ? found[0]!.digest : beginning;
+}
+
+const sorted = (fields: Fingerprint) => JSON.stringify(Object.entries(fields).sort());
+
+export const machineOf = (fingerprint: Fingerprint, machines: Machine[]): Machine | undefined =>
+  machines.find((machine) => sorted(machine.fields) === sorted(fingerprint));
 
 /** A list of names with their values. */
 export function Facts({facts}: {facts: [name: string, value: ComponentChildren][]}) {
@@ -74,6 +91,12 @@ export function NumberField(props: {
   );
 }
 
+/** The class of a field that shows one of these texts: fields are wider where a text is longer. */
+export function widthFor(texts: string[]): string {
+  const longest = Math.max(...texts.map((text) => text.length));
+  return longest > 40 ? "widest" : longest > 14 ? "wide" : "";
+}
+
 /** A form field for one of several values. */
 export function Choice(props: {
   label: string;
@@ -83,7 +106,7 @@ export function Choice(props: {
 }) {
   const {label, value: chosen, values, onChange} = props;
   return (
-    <label>
+    <label class={widthFor(values.map(([, text]) => text))}>
       {label}
       <select value={chosen} onChange={(event) => onChange(event.currentTarget.value)}>
         {values.map(([value, text]) => (
@@ -119,15 +142,17 @@ interface TableProps<Row> {
   sorted?: {name: string; isDescending: boolean};
   onSort?: (name: string) => void;
   isCaptionHidden?: boolean;
+  /** Whether each row becomes a block of named values on a narrow screen, so that nothing lies beyond its edge. */
+  isStacked?: boolean;
 }
 
-export function Table<Row>({caption, columns, rows, sorted, onSort, isCaptionHidden}: TableProps<Row>) {
+export function Table<Row>({caption, columns, rows, sorted, onSort, isCaptionHidden, isStacked}: TableProps<Row>) {
   const direction = (name: string) =>
     sorted?.name === name ? (sorted.isDescending ? "descending" : "ascending") : undefined;
   const arrow = (name: string) => (direction(name) === "ascending" ? " ▲" : direction(name) === "descending" ? " ▼" : "");
   return (
     <div class="scroll" role="region" aria-label={caption} tabIndex={0}>
-      <table>
+      <table class={isStacked ? "stacked" : ""}>
         <caption class={isCaptionHidden ? "hidden" : ""}>{caption}</caption>
         <thead>
           <tr>
@@ -149,7 +174,7 @@ export function Table<Row>({caption, columns, rows, sorted, onSort, isCaptionHid
           {rows.map((row, i) => (
             <tr key={i}>
               {columns.map(({name, of, isNumber, isOneLine}) => (
-                <td key={name} class={isNumber ? "number" : isOneLine ? "one-line" : ""}>
+                <td key={name} data-name={name} class={isNumber ? "number" : isOneLine ? "one-line" : ""}>
                   {of(row)}
                 </td>
               ))}

@@ -1,4 +1,4 @@
-import {benefit, cutText, date, percent, time, variantText} from "./format";
+import {benefit, cutText, date, percent, sentence, time, variantText} from "./format";
 import type {ComponentChildren} from "preact";
 import type {Plan, Race} from "./types";
 
@@ -47,6 +47,6 @@ export function planFacts(
         ? percent(measured.benefit) + interval(measured.benefit_low, measured.benefit_high, percent) + `, ${measured.pair_count} pairs`
         : "–",
     ],
-    ["Prediction", `${makespan.provenance}: ${makespan.reason}`],
+    ["Prediction", `${makespan.provenance}: ${sentence(makespan.reason)}`],
   ];
 }

@@ -38,14 +38,21 @@ function Routes({metrics}: {metrics: Metric[]}) {
       caption="Requests since the service started"
       rows={rows}
       columns={[
-        {name: "Route", of: (row) => row.route},
+        {name: "Route", of: ({route}) => (route === "none" ? "none: no route has the request's address" : route)},
         {name: "Requests", of: (row) => count(row.requests), isNumber: true},
-        {name: "Failed", of: (row) => count(row.failed), isNumber: true},
+        {name: "Failed, status 5xx", of: (row) => count(row.failed), isNumber: true},
         {name: "Mean time", of: (row) => row.mean, isNumber: true},
       ]}
     />
   );
 }
+
+/** Where answered plans came from, as the metrics name it. */
+const sources: Record<string, string> = {
+  stored: "Kept plans given",
+  model: "Plans made from models",
+  what_if: "Plans made for what-if questions",
+};
 
 function Counters({metrics}: {metrics: Metric[]}) {
   const hits = total(metrics, "mc2_plan_cache_total", {result: "hit"});
@@ -58,7 +65,7 @@ function Counters({metrics}: {metrics: Metric[]}) {
         ["Open connections", count(total(metrics, "mc2_connections"))],
         ["Waiting for changes", count(total(metrics, "mc2_watchers"))],
         ...answers.map((metric): [string, string] => [
-          `Plans: ${metric.labels.source}, ${metric.labels.provenance}`,
+          `${sources[metric.labels.source ?? ""] ?? metric.labels.source}, ${metric.labels.provenance}`,
           count(metric.value),
         ]),
       ]}

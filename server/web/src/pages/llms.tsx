@@ -2,11 +2,11 @@ import {useEffect, useState} from "preact/hooks";
 import {api, query} from "../api";
 import type {Parameters} from "../api";
 import {Chart} from "../chart";
-import {count, percent, time} from "../format";
+import {count, percent, sentence, time} from "../format";
 import {useLoaded} from "../hooks";
 import {dtypes} from "../kinds";
-import {Choice, machineChoices, NumberField, ProblemBox, Shown, Table} from "../parts";
-import type {Llm, LlmPlan, LlmSite, LlmStep, Machine} from "../types";
+import {Choice, machineChoices, NumberField, ProblemBox, Shown, Table, wholeDigest} from "../parts";
+import type {Llm, LlmPlan, LlmSite, LlmStep, Machine, Provenance} from "../types";
 
 /** Content of the form. Every field but `llm` is a query parameter of the same name. */
 type Question = Record<"llm" | "ranks" | "first_m" | "m" | "dtype" | "machine", string>;
@@ -87,17 +87,67 @@ function QuestionForm({question, own, llms, machines, onOwn}: FormProps) {
   );
 }
 
-function fusedText({fused}: LlmSite): string {
-  const texts = fused.map(({first_tokens, last_tokens}) => `${count(first_tokens)} to ${count(last_tokens)}`);
-  return texts.length === 0 ? "nowhere" : texts.slice(0, 3).join(", ") + (texts.length > 3 ? ", …" : "");
+const between = (first: string, last: string) => (first === last ? first : `${first} to ${last}`);
+const few = (texts: string[]) => texts.slice(0, 3).join(", ") + (texts.length > 3 ? ", …" : "");
+
+/** Where to fuse. Where nothing is to be fused but not all m have a plan, that is unknown but for the planned steps. */
+function fusedText({fused, ranges, points}: LlmSite): string {
+  if (fused.length > 0) return few(fused.map((run) => between(count(run.first_tokens), count(run.last_tokens))));
+  if (!ranges?.gaps.length) return "nowhere";
+  return points.length === 0 ? "unknown" : `not at ${few(points.map(({tokens}) => count(tokens)))}; else unknown`;
 }
 
 function gainText({fused}: LlmSite): string {
   if (fused.length === 0) return "";
   const least = Math.min(...fused.map((run) => run.least_benefit));
   const most = Math.max(...fused.map((run) => run.most_benefit));
-  return `${percent(least)} to ${percent(most)}`;
+  return between(percent(least), percent(most));
 }
+
+const nameOf = ({layer, kind}: LlmSite) => `${layer} (${kind})`;
+
+type Keyed<T> = [key: string, value: T];
+
+/** What belongs to each key, in the order in which keys first come. */
+function grouped<T>(entries: Keyed<T>[]): Keyed<T[]>[] {
+  const groups = new Map<string, T[]>();
+  for (const [key, value] of entries) groups.set(key, [...(groups.get(key) ?? []), value]);
+  return [...groups];
+}
+
+/** The m of a site that have no plan, by reason. */
+const gapsOf = ({ranges}: LlmSite): Keyed<string>[] =>
+  (ranges?.gaps ?? []).map(({reason, first_m, last_m}) => [reason, between(count(first_m), count(last_m))]);
+
+/** What has no plan and why, each reason once. */
+function missingTexts(sites: LlmSite[]): string[] {
+  const refused = sites.filter((site) => !site.ranges).map((site): Keyed<string> => [site.reason ?? "", nameOf(site)]);
+  const gaps = sites.flatMap((site) =>
+    grouped(gapsOf(site)).map(([reason, all_m]): Keyed<Keyed<string>> => [reason, [few(all_m), nameOf(site)]]),
+  );
+  const places = (found: Keyed<string>[]) =>
+    grouped(found).map(([all_m, names]) => `${names.join(", ")} at m of ${all_m}`).join("; ");
+  return [
+    ...grouped(refused).map(([reason, names]) => `Not planned: ${names.join(", ")}: ${reason}`),
+    ...grouped(gaps).map(([reason, found]) => `No plan: ${places(found)}: ${reason}`),
+  ].map(sentence);
+}
+
+/** From strong to weak, with what `mc2 model` says of predictions of each. */
+const provenances: [Provenance, string][] = [
+  ["measured", "Predicted from what was measured on that machine."],
+  ["interpolated", "Predicted from what was measured on that machine."],
+  ["extrapolated", "EXTRAPOLATED in part: blocks or sizes lie outside what was measured."],
+  [
+    "analytic",
+    "ANALYTIC, from published constants: nothing was measured; they leave out memory bandwidth, so that few rows may " +
+      "take longer.",
+  ],
+];
+
+/** The text of the weakest provenance. */
+const provenanceText = (steps: LlmStep[]): string =>
+  provenances.filter(([name], i) => i === 0 || steps.some((step) => step.fused.provenance === name)).pop()![1];
 
 const forms = {all_reduce: "all-reduce", sequence_parallel: "sequence parallel"};
 
@@ -121,7 +171,7 @@ function rowsOf(steps: LlmStep[]) {
 }
 
 const timeText = (step: LlmStep | undefined) =>
-  step ? time(step.fused.us) + (step.missing.length > 0 ? ` without ${step.missing.join(", ")}` : "") : "";
+  !step ? "no plan" : time(step.fused.us) + (step.missing.length > 0 ? ` without ${step.missing.join(", ")}` : "");
 
 function Steps({plan}: {plan: LlmPlan}) {
   const rows = rowsOf(plan.steps);
@@ -135,12 +185,14 @@ function Steps({plan}: {plan: LlmPlan}) {
         everything else are left out. The 90 % interval in brackets assumes that all layers are fast together or slow
         together.
       </p>
+      <p>{provenanceText(plan.steps)}</p>
       <Chart
         label="Share of the time that fusing saves, by tokens of a step"
         x={rows.map((row) => row.tokens)}
         xName="m"
         xText={count}
         yText={percent}
+        isShare
         logarithmic="x"
         series={[
           {
@@ -174,7 +226,7 @@ function Steps({plan}: {plan: LlmPlan}) {
 
 function AnswerCard({plan}: {plan: LlmPlan}) {
   const planned = plan.sites.filter((site) => site.ranges);
-  const refused = plan.sites.filter((site) => !site.ranges);
+  const missing = missingTexts(plan.sites);
   return (
     <section aria-labelledby="answer-title" class="card">
       <h2 id="answer-title">
@@ -192,12 +244,10 @@ function AnswerCard({plan}: {plan: LlmPlan}) {
           {name: "gain", of: gainText, isNumber: true},
         ]}
       />
-      {refused.length > 0 && (
+      {missing.length > 0 && (
         <ul>
-          {refused.map(({layer, kind, reason}) => (
-            <li key={layer + kind}>
-              Not planned: {layer} ({kind}): {reason}
-            </li>
+          {missing.map((text) => (
+            <li key={text}>{text}</li>
           ))}
         </ul>
       )}
@@ -232,7 +282,11 @@ export function LlmPage({given}: {given: URLSearchParams}) {
       <Shown loaded={loaded}>
         {({llms, machines}) => (
           <QuestionForm
-            question={{...question, llm: question.llm || llms[0]!.name}}
+            question={{
+              ...question,
+              llm: question.llm || llms[0]!.name,
+              machine: wholeDigest(machines, question.machine),
+            }}
             own={own}
             llms={llms}
             machines={machines}

@@ -1,29 +1,40 @@
 import {useState} from "preact/hooks";
 import {api, query} from "../api";
 import {Chart} from "../chart";
-import {bytes, count, date, opText, percent, shortDigest, size, time, timeMarks} from "../format";
-import {useChanges, useLoaded} from "../hooks";
-import {Facts, Shown, Table, TableOf} from "../parts";
-import type {Curve, CurvePoint, CurveSample} from "../types";
+import {bytes, count, counted, date, opText, percent, sentence, shortDigest, size, time, timeMarks} from "../format";
+import {useChanges, useLoaded, useTitle} from "../hooks";
+import {Facts, MachineLink, machineOf, Shown, Table, TableOf} from "../parts";
+import type {Curve, CurvePoint, CurveSample, Machine, Model} from "../types";
+import {optionsKey} from "./plans";
 
 export function ModelsPage() {
-  const loaded = useLoaded(`models ${useChanges()}`, () => api.models({limit: 1000}));
+  const loaded = useLoaded(`models ${useChanges()}`, async () => {
+    const [{items}, machines] = await Promise.all([api.models({limit: 1000}), api.machines()]);
+    return {items, machines};
+  });
   return (
     <>
       <h1>Cost models</h1>
       <Shown loaded={loaded}>
-        {({items}) => (
-          <Table
-            caption={`${items.length} kept models, newest first`}
-            rows={items}
-            columns={[
-              {name: "Model", of: (model) => <a href={`#/models/${model.digest}`}>{shortDigest(model.digest)}</a>},
-              {name: "Operator", of: (model) => opText(model.op)},
-              {name: "Machine", of: (model) => shortDigest(model.machine)},
-              {name: "Kept", of: (model) => date(model.created_at)},
-            ]}
-          />
-        )}
+        {({items, machines}) =>
+          items.length === 0 ? (
+            <p class="muted">
+              The store has no cost model: <code>mc2 tune</code> or <code>mc2 fit</code> on a machine keeps one.
+            </p>
+          ) : (
+            <Table
+              caption={`${counted(items.length, "kept model")}, newest first`}
+              rows={items}
+              columns={[
+                {name: "Model", of: (model) => <a href={`#/models/${model.digest}`}>{shortDigest(model.digest)}</a>},
+                {name: "Operator", of: (model) => opText(model.op)},
+                {name: "Machine", of: (model) => <MachineLink machines={machines} digest={model.machine} />},
+                {name: "Kept", of: (model) => date(model.created_at)},
+              ]}
+              isStacked
+            />
+          )
+        }
       </Shown>
     </>
   );
@@ -102,7 +113,7 @@ function CurveSection({curve}: {curve: Curve}) {
       <Facts
         facts={[
           ["Family", curve.family],
-          ["Formula", curve.formula],
+          ["Formula", sentence(curve.formula)],
           ["Measured range", `${size(curve.valid_min_x, curve.axis)} to ${size(curve.valid_max_x, curve.axis)}`],
           ["90 % interval", `± ${percent(curve.relative_interval)}`],
           ["Residuals", `${percent(curve.quality.relative_rms)} rms, at most ${percent(curve.quality.relative_worst)}`],
@@ -112,7 +123,7 @@ function CurveSection({curve}: {curve: Curve}) {
           ["Samples", curve.sample_count ? count(curve.sample_count) : curve.is_analytic ? "none: analytic" : "not kept here"],
         ]}
       />
-      {curve.quality.reason && <p class="muted">{curve.quality.reason}</p>}
+      {curve.quality.reason && <p class="muted">{sentence(curve.quality.reason)}</p>}
       <CurveCharts curve={curve} />
       <TableOf
         caption={`Curve of the ${title}`}
@@ -139,29 +150,37 @@ function CurveSection({curve}: {curve: Curve}) {
   );
 }
 
+function Summary({model: {op, source, fingerprint}, machines}: {model: Model; machines: Machine[]}) {
+  const machine = machineOf(fingerprint, machines)?.digest;
+  const {kind, n, k, dtype, world_size: ranks} = op;
+  const plans = {op: kind, n, k, dtype, ranks, machine, options: optionsKey(op)};
+  return (
+    <section aria-label="Summary" class="card">
+      <Facts
+        facts={[
+          ["Operator", opText(op)],
+          ["Machine", machine ? <MachineLink machines={machines} digest={machine} /> : "not in the store"],
+          ["Source", sentence(source)],
+        ]}
+      />
+      <p>
+        <a href={`#/plans${query(plans)}`}>Its plans</a>
+      </p>
+    </section>
+  );
+}
+
 export function ModelPage({digest}: {digest: string}) {
   const [variant, setVariant] = useState<string>();
   const model = useLoaded(digest, () => api.model(digest));
-  const curves = useLoaded(JSON.stringify([digest, variant]), () => api.curves(digest, variant));
+  const machines = useLoaded("machines", () => api.machines());
+  const curves = useLoaded(model.value ? JSON.stringify([digest, variant]) : null, () => api.curves(digest, variant));
+  useTitle(model.value && `${opText(model.value.op)}, model ${shortDigest(digest)}`);
   return (
     <>
       <h1>Cost model</h1>
       <p class="digest">{digest}</p>
-      <Shown loaded={model}>
-        {({op, source}) => (
-          <section aria-label="Summary" class="card">
-            <Facts
-              facts={[
-                ["Operator", opText(op)],
-                ["Source", source],
-              ]}
-            />
-            <p>
-              <a href={`#/plans${query({op: op.kind, n: op.n, k: op.k, dtype: op.dtype, ranks: op.world_size})}`}>Its plans</a>
-            </p>
-          </section>
-        )}
-      </Shown>
+      <Shown loaded={model}>{(value) => <Summary model={value} machines={machines.value ?? []} />}</Shown>
       <Shown loaded={curves}>
         {(value) => (
           <>

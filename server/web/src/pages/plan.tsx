@@ -1,16 +1,29 @@
 import {api, query} from "../api";
 import {Decisions} from "../decisions";
-import {cutText, opText, percent, time, variantText} from "../format";
-import {useChanges, useLoaded} from "../hooks";
-import {Facts, machineName, Shown, Table} from "../parts";
+import {cutText, opText, percent, sentence, shortDigest, signedTime, time, variantText} from "../format";
+import {useChanges, useLoaded, useTitle} from "../hooks";
+import {Facts, MachineLink, Shown, Table} from "../parts";
+import {askedFor, isTuned, purposeOf, purposeText} from "../purpose";
 import {measuredOf, planFacts} from "../summary";
 import {planRows, serialRow, TimelineChart, wholeRow} from "../timeline";
-import type {Account, Explanation, Plan, Race, Races} from "../types";
+import type {Account, Explanation, Loss, Op, Plan, Race, Races} from "../types";
 import {questionOf} from "./query";
+
+/** Whether a measured time lies in the interval of the prediction. */
+const isAsPredicted = ({makespan}: Plan, us: number) => us >= makespan.low_us && us <= makespan.high_us;
+
+/** What the blocks beside a measured time are, or why there are none. */
+const blocksText = ({makespan}: Plan, isShown: boolean): string =>
+  "The blocks are predicted by the model, scaled so that its uncut parts take the measured times" +
+  (isShown
+    ? "."
+    : `. They are left out: they would end after ${time(makespan.us)}, and the measured time lies outside the ` +
+      "interval of that prediction.");
 
 function Timelines({plan, races}: {plan: Plan; races: Races}) {
   const {anchored, first_lane: lane} = races;
   const race = races.items.filter((item) => item.is_of_plan).pop();
+  const isNear = race !== undefined && anchored !== null && isAsPredicted(anchored, race.fused_us);
   return (
     <section aria-labelledby="timeline-title" class="card">
       <h2 id="timeline-title">Timeline</h2>
@@ -23,15 +36,14 @@ function Timelines({plan, races}: {plan: Plan; races: Races}) {
         <>
           <h3>Measured</h3>
           <p class="muted">
-            The last race of this cut. Times of single blocks are not kept: the blocks are predicted by the model, scaled so
-            that its uncut parts take the measured times.
+            The last race of this cut. Times of single blocks are not kept. {anchored && blocksText(anchored, isNear)}
           </p>
           <TimelineChart
             label="Measured timeline"
             rows={[
               wholeRow("measured fused", race.fused_us),
               serialRow("measured parts", lane, race.compute_us, race.communication_us),
-              ...(anchored ? planRows(anchored, lane, "blocks") : []),
+              ...(isNear ? planRows(anchored, lane, "predicted blocks") : []),
             ]}
           />
         </>
@@ -49,17 +61,22 @@ const accountParts: [keyof Account, string][] = [
   ["after_us", "waits after its last block"],
 ];
 
+const sumOf = (account: Account) => accountParts.reduce((sum, [part]) => sum + (account[part] as number), 0);
+
+/** How much slower a runner-up is: by the present model where that predicts both cuts, as `mc2 explain` has it. */
+const lostUs = ({difference, lost_us}: Loss) => (difference ? sumOf(difference) : lost_us);
+
 function Why({explanation}: {explanation: Explanation}) {
   const {account, plan} = explanation;
   return (
     <section aria-labelledby="why-title" class="card">
       <h2 id="why-title">Why</h2>
-      <p>{explanation.bound_text}</p>
-      <p>{plan.reason}</p>
-      {plan.certificate && <p>{plan.certificate.text}</p>}
+      <p>{sentence(explanation.bound_text)}</p>
+      <p>{sentence(plan.reason)}</p>
+      {plan.certificate && <p>{sentence(plan.certificate.text)}</p>}
       {explanation.notes.map((note) => (
         <p key={note} class="muted">
-          {note}
+          {sentence(note)}
         </p>
       ))}
       <Table
@@ -67,18 +84,22 @@ function Why({explanation}: {explanation: Explanation}) {
         rows={accountParts}
         columns={[
           {name: "Part", of: ([, name]) => name},
-          {name: "Time", of: ([part]) => time(account[part] as number), isNumber: true},
+          {
+            name: "Time",
+            of: ([part]) => (part === "uncut_us" ? time : signedTime)(account[part] as number),
+            isNumber: true,
+          },
         ]}
       />
       <Table
-        caption="Runners-up, best first"
-        rows={plan.runners_up.map((runnerUp, i) => ({...runnerUp, lost_us: explanation.losses[i]?.lost_us}))}
+        caption="Runners-up, against this plan"
+        rows={plan.runners_up.map((runnerUp, i) => ({...runnerUp, loss: explanation.losses[i]}))}
         columns={[
           {name: "Blocks", of: (row) => cutText(row.cut)},
           {name: "Variant", of: (row) => variantText(row.variant)},
           {name: "Predicted", of: (row) => time(row.makespan_us), isNumber: true},
-          {name: "Slower by", of: (row) => (row.lost_us === undefined ? "" : time(row.lost_us)), isNumber: true},
-          {name: "Why", of: (row) => row.reason},
+          {name: "Slower by", of: (row) => (row.loss ? signedTime(lostUs(row.loss)) : ""), isNumber: true},
+          {name: "Why", of: (row) => sentence(row.reason)},
         ]}
       />
       {explanation.sensitivity && <Decisions sensitivity={explanation.sensitivity} />}
@@ -115,11 +136,43 @@ function RaceTable({races}: {races: Race[]}) {
   );
 }
 
+/** The purposes for which a plan is kept. Only lists name them. */
+async function purposesOf(digest: string, op: Op, machine: string): Promise<string[]> {
+  const {items} = await api.plans({
+    op: op.kind,
+    m: op.m,
+    n: op.n,
+    k: op.k,
+    dtype: op.dtype,
+    ranks: op.world_size,
+    machine,
+    limit: 1000,
+  });
+  return items.filter((item) => item.digest === digest).map(({purpose}) => purpose ?? "");
+}
+
+/** The way to the question that this plan answers. */
+function AskLink({op, machine, purpose}: {op: Op; machine: string; purpose: string}) {
+  const {parameters, missing} = isTuned(purpose)
+    ? askedFor(purposeOf(purpose))
+    : {parameters: {}, missing: [purposeText(purpose)]};
+  return (
+    <>
+      <a href={`#/${query({...questionOf(op, machine), ...parameters})}`}>Ask and explore</a>
+      {missing.length > 0 && `, which cannot ask for ${missing.join(" and ")}`}
+    </>
+  );
+}
+
 export function PlanPage({digest}: {digest: string}) {
   const plan = useLoaded(digest, () => api.keptPlan(digest));
   const explanation = useLoaded(digest, () => api.explanation(digest));
   const races = useLoaded(`${digest} ${useChanges()}`, () => api.races(digest));
   const machines = useLoaded("machines", () => api.machines());
+  const machine = races.value?.machine;
+  const purposes = useLoaded(plan.value && machine ? digest : null, () => purposesOf(digest, plan.value!.op, machine!));
+  const hasPurposes = [purposes.value, purposes.problem, races.problem].some((each) => each !== undefined);
+  useTitle(plan.value && `${opText(plan.value.op)}, plan ${shortDigest(digest)}`);
   return (
     <>
       <h1>Plan</h1>
@@ -131,15 +184,16 @@ export function PlanPage({digest}: {digest: string}) {
               <Facts
                 facts={[
                   ["Operator", opText(kept.op)],
+                  ["Made for", purposes.value?.map(purposeText).join("; ") || (hasPurposes ? "unknown" : "…")],
                   ...planFacts(kept, measuredOf(kept, races.value?.items)),
                   ["Strategy", kept.strategy],
                   ["Bound", kept.bound],
                 ]}
               />
-              {races.value && (
+              {machine && (
                 <p>
-                  Made on {machineName(machines.value ?? [], races.value.machine)}.{" "}
-                  <a href={`#/${query(questionOf(kept.op, races.value.machine))}`}>Ask and explore</a>
+                  Made on <MachineLink machines={machines.value ?? []} digest={machine} />.{" "}
+                  {hasPurposes && <AskLink op={kept.op} machine={machine} purpose={purposes.value?.[0] ?? ""} />}
                 </p>
               )}
             </section>

@@ -1,10 +1,13 @@
 import {useEffect, useState} from "preact/hooks";
 import {api, query} from "../api";
 import type {Parameters} from "../api";
-import {count, cutText, opText, percent, shortDigest} from "../format";
+import {count, cutText, opText, percent, sentence, shortDigest} from "../format";
 import {useChanges, useLoaded} from "../hooks";
 import {choosesExperts, dtypes, hasExperts, kinds, pools} from "../kinds";
-import {Choice, Facts, machineChoices, machineName, NumberField, ProblemBox, Shown} from "../parts";
+import {
+  Choice, Facts, machineChoices, MachineLink, machineName, machineOf, NumberField, ProblemBox, Shown, wholeDigest,
+} from "../parts";
+import {optionNames} from "../purpose";
 import {measuredOf, planFacts} from "../summary";
 import type {Answer, List, Listed, Machine, Op} from "../types";
 import {WhatIf} from "./what_if";
@@ -13,7 +16,7 @@ import {WhatIf} from "./what_if";
 type Question = Record<"op" | "m" | "n" | "k" | "dtype" | "ranks" | "machine", string> & Record<string, string>;
 
 const fieldNames = ["op", "m", "n", "k", "dtype", "ranks", "machine", "bias", "residual", "norm", "experts_per_rank", "experts", "top_k", "tables",
-  "table_rows", "pooling"];
+  "table_rows", "pooling", ...optionNames];
 
 export function questionOf(op: Op, machine: string): Question {
   const epilogue = (op.epilogue ?? "").split("+");
@@ -100,7 +103,18 @@ function QuestionForm({question, machines}: {question: Question; machines: Machi
     <NumberField key={name} label={name} value={draft[name] ?? ""} onInput={(value) => set(name, value)} />
   );
   const choice = (name: string, label: string, values: [value: string, text: string][]) => (
-    <Choice label={label} value={draft[name] ?? ""} values={values} onChange={(value) => set(name, value)} />
+    <Choice label={label} value={draft[name] || values[0]![0]} values={values} onChange={(value) => set(name, value)} />
+  );
+  // Planning options are rare: only those that the question has are there to be changed or emptied.
+  const option = (name: string) => (
+    <label key={name}>
+      {name}
+      <input
+        value={draft[name] ?? ""}
+        placeholder="the usual"
+        onInput={(event) => set(name, event.currentTarget.value.trim())}
+      />
+    </label>
   );
   const same = (values: string[]): [string, string][] => values.map((value) => [value, value]);
   const ofTables = ["tables", "table_rows", "pooling"];
@@ -110,14 +124,15 @@ function QuestionForm({question, machines}: {question: Question; machines: Machi
       {choice("op", "Operator", same(kinds))}
       {["m", "n", "k"].map(number)}
       {hasTables && ofTables.slice(0, 2).map(number)}
-      {hasTables && choice("pooling", "pooling", same(["", "sum", "mean"]))}
+      {hasTables && choice("pooling", "pooling", same(["sum", "mean"]))}
       {hasExperts(draft.op) && number("experts_per_rank")}
       {choosesExperts(draft.op) && ["experts", "top_k"].map(number)}
       {choice("dtype", "Element type", same(dtypes))}
       {number("ranks")}
       {choice("machine", "Machine", machineChoices(machines))}
       {!hasTables && ["bias", "residual"].map(flag)}
-      {!hasTables && choice("norm", "norm", same(["", "rms"]))}
+      {!hasTables && choice("norm", "norm", same(["none", "rms"]))}
+      {optionNames.filter((name) => question[name]).map(option)}
       <button type="submit">Ask for the plan</button>
     </form>
   );
@@ -135,18 +150,18 @@ function AnswerCard({answer, machines}: {answer: Answer; machines: Machine[]}) {
   return (
     <section aria-labelledby="answer-title" class="card">
       <h2 id="answer-title">{cutText(plan.cut)}</h2>
-      <p>{plan.reason}</p>
+      <p>{sentence(plan.reason)}</p>
       {answer.stale && (
         <p>
-          <strong>Worth tuning again</strong>: {answer.stale.why}. It is predicted {percent(answer.stale.loss)} slower than{" "}
-          {answer.stale.best_blocks} with {answer.stale.best_variant}.
+          <strong>Worth tuning again</strong>: {sentence(answer.stale.why)}. It is predicted{" "}
+          {percent(answer.stale.loss)} slower than {answer.stale.best_blocks} with {answer.stale.best_variant}.
         </p>
       )}
       <Facts
         facts={[
           ...planFacts(plan, measuredOf(plan), answer.source === "stored" ? undefined : "not run: the plan was made just now"),
           ["From", sources[answer.source] ?? answer.source],
-          ["Machine", machine ? machineName(machines, machine.digest) : "not in the store"],
+          ["Machine", machine ? <MachineLink machines={machines} digest={machine.digest} /> : "not in the store"],
           [
             "Digest",
             answer.source === "stored" ? (
@@ -162,11 +177,6 @@ function AnswerCard({answer, machines}: {answer: Answer; machines: Machine[]}) {
   );
 }
 
-const sorted = (fields: Record<string, string>) => JSON.stringify(Object.entries(fields).sort());
-
-const machineOf = (fingerprint: Record<string, string>, machines: Machine[]): Machine | undefined =>
-  machines.find((machine) => sorted(machine.fields) === sorted(fingerprint));
-
 /**
  * The kept model to explore for an operator: one whose operator differs at most in m or in n, preferably not in n. The
  * service says which other m and n the model answers for.
@@ -178,7 +188,7 @@ function modelFor(op: Op, models: Listed[]): Listed | undefined {
   return models.filter((model) => isSame(model) && near(model) > 0).sort((a, b) => near(b) - near(a))[0];
 }
 
-function Explorer({answer}: {answer: Answer}) {
+function Explorer({answer, options}: {answer: Answer; options: string}) {
   const {op} = answer.plan;
   const machine = answer.plan.fingerprint;
   const filter = {op: op.kind, k: op.k, dtype: op.dtype, ranks: op.world_size, limit: 1000};
@@ -191,7 +201,7 @@ function Explorer({answer}: {answer: Answer}) {
     <Shown loaded={found}>
       {({model}) =>
         model ? (
-          <WhatIf model={model} op={op} />
+          <WhatIf model={model} answer={answer} options={options} />
         ) : (
           <p class="muted">The plan's cost model is not kept here, so there is nothing to explore.</p>
         )
@@ -199,6 +209,15 @@ function Explorer({answer}: {answer: Answer}) {
     </Shown>
   );
 }
+
+/** The planning options of a question in words, "max_block_count=4"; empty if it has none. */
+const optionsOf = (question: Question | null): string =>
+  optionNames.filter((name) => question?.[name]).map((name) => `${name}=${question![name]}`).join(", ");
+
+const withWholeDigest = (question: Question, machines: Machine[]): Question => ({
+  ...question,
+  machine: wholeDigest(machines, question.machine ?? ""),
+});
 
 const noQuestion: Question = {op: kinds[0]!, m: "", n: "", k: "", dtype: "f32", ranks: "2", machine: ""};
 
@@ -219,7 +238,7 @@ export function QueryPage({given}: {given: URLSearchParams}) {
         {({models, machines}) => (
           <>
             <KeptOperators models={models} machines={machines} />
-            <QuestionForm question={question ?? noQuestion} machines={machines} />
+            <QuestionForm question={withWholeDigest(question ?? noQuestion, machines)} machines={machines} />
             {!question && (
               <p class="muted">
                 The store is empty: <code>mc2 tune</code> or <code>mc2 profile</code> on a machine fills it.
@@ -231,7 +250,9 @@ export function QueryPage({given}: {given: URLSearchParams}) {
       <div aria-live="polite" aria-busy={answer.isLoading}>
         {answer.problem ? <ProblemBox problem={answer.problem} /> : answer.value && <AnswerCard answer={answer.value} machines={loaded.value?.machines ?? []} />}
       </div>
-      {answer.value && <Explorer key={`${key} ${answer.value.digest}`} answer={answer.value} />}
+      {answer.value && (
+        <Explorer key={`${key} ${answer.value.digest}`} answer={answer.value} options={optionsOf(question)} />
+      )}
     </>
   );
 }

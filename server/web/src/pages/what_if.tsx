@@ -3,9 +3,10 @@ import {api} from "../api";
 import {Chart} from "../chart";
 import {benefit, cutText, percent, time, timeMarks, variantText} from "../format";
 import {useLoaded} from "../hooks";
+import {maxColumnCutRows} from "../kinds";
 import {Facts, ProblemBox, TableOf} from "../parts";
 import {planRows, serialRow, TimelineChart} from "../timeline";
-import type {Exploration, LengthEntry, Listed, Op} from "../types";
+import type {Answer, Exploration, LengthEntry, Listed, Op, Plan} from "../types";
 
 interface SliderProps {
   label: string;
@@ -38,11 +39,42 @@ const speedText = (speed: number) => (speed === 1 ? "as now" : `× ${speed.toLoc
 
 const alignments = ["16", "32", "64", "128", "256", "512"];
 
-/** Range and step of a size's slider. Steps keep the operator legal: all ranks hold equally many rows, all tables columns. */
+/**
+ * Range and step of a size's slider. Steps keep the operator legal: ranks hold equally many rows, tables columns.
+ * So does the least m: a model whose blocks are rows does not answer for so few rows that blocks are columns.
+ */
 function sizeRange(op: Op, axis: "m" | "n") {
   const unit = axis === "m" ? op.world_size * (op.experts_per_rank ?? 1) : (op.tables?.count ?? 1);
   const step = Math.max(unit, Math.round(op[axis] / 16 / unit) * unit);
-  return {min: step, max: 4 * op[axis], step};
+  const least = axis === "m" ? maxColumnCutRows(op.kind) + 1 : unit;
+  return {min: op[axis] - Math.floor(Math.max(0, op[axis] - least) / step) * step, max: 4 * op[axis], step};
+}
+
+/** The value of a size's slider; where it goes no further although fewer rows are legal, why. */
+function sizeText(op: Op, axis: "m" | "n", value: number): string {
+  const few = maxColumnCutRows(op.kind);
+  const {min, step} = sizeRange(op, axis);
+  const isEnd = axis === "m" && few > 0 && value === min && min > step;
+  return isEnd ? `${value}, the least: up to ${few} rows, blocks are columns` : String(value);
+}
+
+/** Whether two predictions of one time are the same but for rounding. */
+const isSame = (us: number, other_us: number) => Math.abs(us - other_us) <= 0.001 * other_us;
+
+/** Why the what-if of the present model is not the answer, although nothing is moved; empty if it is. */
+function differenceText({plan, source}: Answer, {best}: Exploration, options: string): string {
+  const choice = ({cut, variant}: Plan) => `${cutText(cut)} ${variantText(variant)}`;
+  const isSameChoice = choice(best) === choice(plan);
+  const isSamePrediction =
+    isSame(best.serial_us, plan.serial_us) && (!isSameChoice || isSame(best.makespan.us, plan.makespan.us));
+  if (isSameChoice && isSamePrediction) return "";
+  if (options) return `It is planned with the usual options, the plan above with ${options}.`;
+  if (source !== "stored") return "";
+  if (isSamePrediction && plan.validation) return "The plan above was chosen by a race, this one by the model alone.";
+  return (
+    `The model has changed since the plan above was made, which predicts serial ${time(plan.serial_us)}; ` +
+    `the present one predicts ${time(best.serial_us)}.`
+  );
 }
 
 /** Text of a block length, e.g. "64, odd block 448, the best". */
@@ -119,7 +151,8 @@ function Outcome({answer, isBusy}: {answer: Exploration; isBusy: boolean}) {
 }
 
 /** Explores plans for another size, a faster or slower machine, or other blocks. The service computes them and keeps nothing. */
-export function WhatIf({model, op}: {model: Listed; op: Op}) {
+export function WhatIf({model, answer: asked, options}: {model: Listed; answer: Answer; options: string}) {
+  const {op} = asked.plan;
   const [size, setSize] = useState<{m: number; n: number}>({m: op.m, n: op.n});
   const [compute, setCompute] = useState(0); // exponent of 2, as of link
   const [link, setLink] = useState(0);
@@ -155,10 +188,13 @@ export function WhatIf({model, op}: {model: Listed; op: Op}) {
   return (
     <section aria-labelledby="what-if-title" class="card">
       <h2 id="what-if-title">What if</h2>
+      <p class="muted">
+        What the present cost model predicts. {!isChanged && answer && !loaded.isLoading && differenceText(asked, answer, options)}
+      </p>
       <form class="sliders" aria-label="What if" onSubmit={(event) => event.preventDefault()}>
         <Slider
           label={axis}
-          text={String(size[axis])}
+          text={sizeText(op, axis, size[axis])}
           value={size[axis]}
           {...range}
           onInput={(value) => setSize({...size, [axis]: value})}
