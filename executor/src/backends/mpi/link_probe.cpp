@@ -17,8 +17,10 @@ constexpr std::size_t kFirstBytes = std::size_t{64} << 10U, kMostBytes = std::si
 constexpr double kLongEnoughUs = 4'000; // a shorter burst may pass switches and token buckets at another rate
 constexpr int kLeastRepeats = 3, kMostRepeats = 50; // the fastest counts
 constexpr double kTimedUs = 10'000;
-/// Pairs that seem slow are measured again so many times at most: a busy core may delay all exchanges of one time.
-constexpr int kMoreTimes = 4;
+/// A busy core may delay all exchanges of one time. So pairs that seem slow are measured again, until they have not
+/// become faster by more than kFaster for kSteadyTimes in a row.
+constexpr int kMoreTimes = 24, kSteadyTimes = 4;
+constexpr double kFaster = 0.05;
 constexpr std::chrono::seconds kDeadline{60}; // a rank may still exchange with others, over slow links
 
 /// The first ranks of two nodes, which exchange messages.
@@ -119,6 +121,18 @@ Table measured(const Placement& placement, int rank, MPI_Comm comm, const Wanted
   return table;
 }
 
+/// Takes the times that are shorter. Returns whether any is shorter by more than kFaster.
+bool keep_least(const Table& again, Table& least) {
+  bool is_faster = false;
+  for (std::size_t a = 0; a < least.size(); ++a)
+    for (std::size_t b = 0; b < least.size(); ++b) {
+      if (!(again[a][b] > 0)) continue;
+      is_faster = is_faster || again[a][b] < (1 - kFaster) * least[a][b];
+      least[a][b] = std::min(least[a][b], again[a][b]);
+    }
+  return is_faster;
+}
+
 } // namespace
 
 Links measured_links(const Placement& placement, int rank, MPI_Comm comm) {
@@ -126,12 +140,10 @@ Links measured_links(const Placement& placement, int rank, MPI_Comm comm) {
   if (count < 3) return Links(count);
   Table least = measured(placement, rank, comm, [](int, int) { return true; });
   Links links(least);
-  for (int i = 0; i < kMoreTimes && !links.text().empty(); ++i) {
+  for (int i = 0, steady_times = 0; i < kMoreTimes && steady_times < kSteadyTimes && !links.text().empty(); ++i) {
     const Table again =
         measured(placement, rank, comm, [&](int node, int other) { return links.slowness(node, other) > 1; });
-    for (std::size_t a = 0; a < least.size(); ++a)
-      for (std::size_t b = 0; b < least.size(); ++b)
-        if (again[a][b] > 0) least[a][b] = std::min(least[a][b], again[a][b]);
+    steady_times = keep_least(again, least) ? 0 : steady_times + 1;
     links = Links(least);
   }
   return links;
