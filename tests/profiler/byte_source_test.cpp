@@ -2,13 +2,13 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
 
+#include "gzipped.hpp"
 #include "imported_log.hpp"
 
 namespace mc2::profiler::byte_source_test {
@@ -57,25 +57,10 @@ TEST(ByteSource, APipeThatNobodyWritesToIsWaitedForUntilTheCallerCancels) {
   EXPECT_EQ(summary.error().code, ErrorCode::Cancelled);
 }
 
-std::string line_breaks_as_gzip(std::size_t count) {
-  const std::string text(count, '\n');
-  std::string bytes(count / 100 + 1024, '\0'); // deflate makes at most 1032 bytes of one
-  z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
-  stream.avail_out = static_cast<uInt>(bytes.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  bytes.resize(stream.total_out);
-  deflateEnd(&stream);
-  return bytes;
-}
-
 /// 8 MiB of line breaks are 8 KiB of gzip, which is one piece of the file.
 TEST(ByteSource, ACompressedLogIsCancelledWithinAPieceOfTheFile) {
   constexpr std::int64_t kLines = 8 << 20, kPieceBytes = 64 << 10;
-  const std::string bytes = line_breaks_as_gzip(kLines);
+  const std::string bytes = gzipped(std::string(kLines, '\n'));
   const auto source = memory_log(bytes);
   std::int64_t line_count = 0;
   ImportHooks hooks;

@@ -1,12 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lzma.h>
-#include <zlib.h>
 #include <zstd.h>
 
 #include <string>
 #include <tuple>
 
+#include "gzipped.hpp"
 #include "imported_log.hpp"
 
 namespace mc2::profiler::importer_bad_input_test {
@@ -242,20 +242,6 @@ TEST(BadInput, ShapesThatDoNotMultiply) {
 std::string utf16(const std::string& text, bool is_big, bool has_mark) {
   std::string bytes = !has_mark ? "" : is_big ? "\xFE\xFF" : "\xFF\xFE";
   for (const char c : text) bytes += is_big ? std::string{'\0', c} : std::string{c, '\0'};
-  return bytes;
-}
-
-std::string gzipped(const std::string& text) {
-  std::string bytes(text.size() + 1024, '\0');
-  z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
-  stream.avail_out = static_cast<uInt>(bytes.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  bytes.resize(stream.total_out);
-  deflateEnd(&stream);
   return bytes;
 }
 
