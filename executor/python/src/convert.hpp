@@ -21,7 +21,10 @@ namespace py = pybind11;
 /// An Error as an exception, which becomes mc2.Error in Python. It may be thrown without the interpreter's lock.
 class Failure : public std::exception {
  public:
-  explicit Failure(Error error) : error_(std::move(error)), text_(error_.text()) {}
+  explicit Failure(Error error) : error_(std::move(error)) {
+    if (error_.field == "world_size") error_.field = "ranks"; // the name of the argument everywhere in Python
+    text_ = error_.text();
+  }
   [[nodiscard]] const Error& error() const noexcept { return error_; }
   [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
 

@@ -133,7 +133,7 @@ class RanksTest(Refusals):
 @unittest.skipUnless(KEY, "runs in processes without PyTorch")
 class ArraysTest(Refusals):
     def test_collectives_of_arrays(self):
-        self.refused("invalid_spec", "world_size", mc2.NodeCollectives, 0, 1, KEY)
+        self.refused("invalid_spec", "ranks", mc2.NodeCollectives, 0, 1, KEY)
         self.refused("invalid_spec", "key", mc2.NodeCollectives, 0, 2, "")
         for deadline in (0, float("inf"), float("nan")):
             self.refused("invalid_spec", "deadline_s", lambda: mc2.NodeCollectives(0, 2, KEY, deadline_s=deadline))

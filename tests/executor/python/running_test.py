@@ -340,9 +340,9 @@ class NumpyTest(Refusals):
         self.assertEqual(caught.exception.code, "stale")
         three = mc2.OpSpec("matmul_all_to_all", m=150, n=36, k=24, ranks=3)
         for of_ranks in (op, three):
-            self.refused("invalid_spec", "world_size", self.prepare, three, [50], *operands(of_ranks))
+            self.refused("invalid_spec", "ranks", self.prepare, three, [50], *operands(of_ranks))
         counts = [[50] * 3] * 3
-        self.refused("invalid_spec", "world_size", self.prepare, three, [50], *operands(three), counts=counts)
+        self.refused("invalid_spec", "ranks", self.prepare, three, [50], *operands(three), counts=counts)
 
     def test_a_closed_communicator_and_unknown_modes_are_refused(self):
         op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=RANKS)
