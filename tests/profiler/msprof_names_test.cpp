@@ -38,6 +38,8 @@ TEST(MsprofNames, AFusedOperatorHasAVersionAtMost) {
   const auto called = find_msprof_operator("", "aclnnMatmulAllReduce_MatmulAllReduce_MatmulAllReduce");
   EXPECT_EQ(called.work, MsprofWork::FusedMatmul);
   EXPECT_EQ(called.first_lane, planner::Lane::Compute);
+  const auto of_core = find_msprof_operator("", "aclnnMatmulAllReduce_MatmulAllReduceAiCore_MatmulAllReduce");
+  EXPECT_EQ(of_core.work, MsprofWork::FusedMatmul);
   EXPECT_EQ(find_msprof_operator("AllGatherMatmul", "x").first_lane, planner::Lane::Communication);
   EXPECT_EQ(work_of("MatmulAllReduceAicpu"), MsprofWork::KernelOfCollective);
 }

@@ -60,7 +60,7 @@ MsprofOperator classify(std::string_view text) {
   const bool is_fused = fused != kFused.end();
   if (is_fused && has(word, "aicpu")) return {MsprofWork::KernelOfCollective};
   // A fused operator whose weights alone are quantised counts as one of A's type.
-  std::string rest = without(word, {matmul, "common", "custom"});
+  std::string rest = without(word, {matmul, "common", "custom", "aicore"});
   if (is_fused) rest = without(rest, {fused->first, "weightquant"});
   if (has(rest, "batch") || has(rest, "group") || has(rest, "quant")) return {MsprofWork::OtherMatmul};
   if (!is_number_or_version(rest)) return {MsprofWork::MatmulAndMore};
