@@ -84,23 +84,26 @@ async function newPage(options = {}) {
     if (["error", "warning"].includes(message.type())) complaints.push(message.text());
   });
   opened.on("pageerror", (error) => complaints.push(String(error)));
-  opened.unanswered = 0;
-  const count = (by) => (request) => {
-    if (!request.url().endsWith("/v1/changes")) opened.unanswered += by; // which has no end
-  };
-  opened.on("request", count(1));
-  for (const end of ["requestfinished", "requestfailed"]) opened.on(end, count(-1));
+  opened.unanswered = new Set();
+  opened.on("request", (request) => {
+    if (!request.url().endsWith("/v1/changes")) opened.unanswered.add(request); // which has no end
+  });
+  for (const end of ["requestfinished", "requestfailed"]) opened.on(end, (request) => opened.unanswered.delete(request));
   return opened;
 }
 
 /** Until every question that a page has asked is answered, and those that the answers led to. */
 async function settle(on) {
-  for (let calm = 0; calm < 3; calm = on.unanswered > 0 ? 0 : calm + 1)
+  const deadline = Date.now() + 30_000;
+  for (let calm = 0; calm < 3; calm = on.unanswered.size > 0 ? 0 : calm + 1) {
+    assert.ok(Date.now() < deadline, `unanswered after 30 s: ${[...on.unanswered].map((request) => request.url()).join(", ")}`);
     await on.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn, 5))));
+  }
 }
 
 async function open(hash, on = page) {
   await on.goto("about:blank"); // so that only the part behind "#" being another one loads it, too
+  on.unanswered.clear(); // the browser may tell no end of what the page that was left had asked
   await on.goto(`${base}/#/${hash}`);
   await on.locator("h1").waitFor();
   await settle(on);
