@@ -141,9 +141,14 @@ Result<void> check_world(const StageList& list, int world_size) {
 }
 
 Result<void> check_holds_all_ranks(const CommunicatorOptions& options, std::string_view backend) {
-  if (!options.process) return {};
-  return Error{ErrorCode::Unsupported, "process",
-               "the " + std::string(backend) + " backend takes no place among processes; leave it out"};
+  const auto refuse = [&](const char* option, const char* what) {
+    return Error{ErrorCode::Unsupported, option,
+                 "the " + std::string(backend) + " backend takes no " + what + "; leave it out"};
+  };
+  if (options.process) return refuse("process", "place among processes");
+  if (!options.native_communicators.empty())
+    return refuse("native_communicators", "list of the caller's communicators");
+  return {};
 }
 
 Result<void> check_host_forms(std::span<const int> ranks, std::span<const RankBuffers> buffers,

@@ -18,7 +18,8 @@ namespace mc2::executor {
 /// Errors: InvalidSpec when the operator's ranks are not the communicator's.
 [[nodiscard]] Result<void> check_world(const StageList& list, int world_size);
 
-/// For backends that cannot spread a world over processes. Errors: Unsupported if the options have a ProcessPlace.
+/// For backends that cannot spread a world over processes and use no collective library of the caller's. Errors:
+/// Unsupported if the options have a ProcessPlace or native communicators.
 [[nodiscard]] Result<void> check_holds_all_ranks(const CommunicatorOptions& options, std::string_view backend);
 
 /// For backends that take B as [k, n] and counts in host memory only. Errors: Unsupported naming the rank.

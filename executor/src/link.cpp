@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "mc2/executor/backend.hpp"
+#include "mc2/planner/text.hpp"
 #include "texts.hpp"
 
 namespace mc2::executor {
@@ -43,12 +44,6 @@ std::string plain_number(double value) {
   return {buffer, end};
 }
 
-std::string unit_names(std::span<const Unit> units) {
-  std::string names;
-  for (const Unit& unit : units) names.append(names.empty() ? "" : ", ").append(unit.name);
-  return names;
-}
-
 /// Reads e.g. "2.5Gbit" as number * factor. The complaint is empty on success.
 Complaint read_quantity(std::string_view text, std::string_view what, std::span<const Unit> units, double& value) {
   const std::string name(what);
@@ -67,7 +62,7 @@ Complaint read_quantity(std::string_view text, std::string_view what, std::span<
   }
   if (unit_text.size() > 1 && unit_text[0] == 'e' && unit_text.find_first_of("0123456789") != std::string_view::npos)
     return "the " + name + " " + quoted(text) + " has an exponent; write its digits";
-  return "the " + name + " " + quoted(text) + " needs one of the units " + unit_names(units);
+  return "the " + name + " " + quoted(text) + " needs one of the units " + list_text(units, &Unit::name);
 }
 
 Complaint check_range(double value, double low, double high, std::string_view what) {

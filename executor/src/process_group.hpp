@@ -83,7 +83,8 @@ class ProcessGroup {
 /// Opens a group: over shared memory if the place has no address, else over TCP.
 /// Order: *collective*; the n-th group with a key in one process meets the n-th group with that key in the others. An
 /// attempt at which the ranks did not meet does not count.
-/// Throws SystemError naming the ranks that did not come within the deadline, or a rank that two processes claim.
+/// Throws SystemError naming the ranks that did not come within the deadline, a rank that two processes claim, or ranks
+/// that want worlds of different sizes.
 [[nodiscard]] std::unique_ptr<ProcessGroup> open_process_group(const ProcessPlace& place, int world_size,
                                                                std::chrono::milliseconds deadline);
 

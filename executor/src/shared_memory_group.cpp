@@ -13,8 +13,13 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 
+#include "mc2/planner/text.hpp"
 #include "polling.hpp"
 #include "texts.hpp"
 
@@ -26,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kMostProcesses = 64;
 constexpr std::size_t kMessageSlotBytes = 4096;
 constexpr std::size_t kReasonBytes = 512;
-constexpr std::uint32_t kIsReady = 0x6d633268; // to be changed with the layout of Shared, whose versions must not mix
+constexpr std::uint32_t kIsReady = 0x6d633269; // to be changed with the layout of Shared, whose versions must not mix
 constexpr std::uint32_t kNoFailure = 0, kIsBeingWritten = 1, kIsWritten = 2;
 
 /// The start time of a process, in clock ticks; 0 if it has ended. Process ids are used again, but id and start time
@@ -58,6 +63,55 @@ std::string name_of(const std::string& key, int number) {
   return "/mc2-" + std::to_string(getuid()) + "-" + std::to_string(digest) + "-" + std::to_string(number);
 }
 
+/// While it lives, a rank of this process waits for others. Every process holds one rank of a world, so a second one is
+/// refused; the first is told here, because it would wait for the second until its deadline.
+class WaitingRank {
+ public:
+  WaitingRank(std::string key, int rank) : key_(std::move(key)) {
+    const std::lock_guard lock(mutex);
+    all()[key_] = {rank, std::nullopt};
+  }
+  ~WaitingRank() {
+    const std::lock_guard lock(mutex);
+    all().erase(key_);
+  }
+  WaitingRank(const WaitingRank&) = delete;
+  WaitingRank& operator=(const WaitingRank&) = delete;
+
+  /// Tells the rank that waits under this key, if there is one, which other rank another thread opens.
+  static void tell(const std::string& key, int other) {
+    const std::lock_guard lock(mutex);
+    const auto waiting = all().find(key);
+    if (waiting != all().end() && waiting->second.rank != other) waiting->second.other = other;
+  }
+  /// The other rank that the rank which waits under this key was told of.
+  static std::optional<int> other(const std::string& key) {
+    const std::lock_guard lock(mutex);
+    const auto waiting = all().find(key);
+    return waiting == all().end() ? std::nullopt : waiting->second.other;
+  }
+
+ private:
+  struct Ranks {
+    int rank = 0;
+    std::optional<int> other;
+  };
+  static inline std::mutex mutex;
+  /// By key; under `mutex`.
+  static std::map<std::string, Ranks>& all() {
+    static std::map<std::string, Ranks> ranks;
+    return ranks;
+  }
+
+  std::string key_;
+};
+
+SystemError two_ranks_here(int other) {
+  return {"meet", EEXIST,
+          "another thread of this process came as " + rank_text(other) +
+              " under the same key; every process holds one rank"};
+}
+
 /// Yields for 2 ms before it sleeps, because most ranks come at about the same time.
 Patience patience() { return {std::chrono::microseconds{100}, std::chrono::microseconds{2000}}; }
 
@@ -65,10 +119,11 @@ Patience patience() { return {std::chrono::microseconds{100}, std::chrono::micro
 
 struct SharedMemoryGroup::Shared {
   struct alignas(64) Rank {
-    std::atomic<std::int32_t> process;  ///< process id; 0 until the rank has come
-    std::atomic<std::uint64_t> started; ///< start_time(process); 0 until the rank has written it
-    std::atomic<std::uint64_t> round;   ///< the last round of all_gather() that the rank has written
-    std::atomic<std::uint32_t> is_away; ///< has given up waiting for the others; may come back
+    std::atomic<std::int32_t> process;    ///< process id; 0 until the rank has come
+    std::atomic<std::uint64_t> started;   ///< start_time(process); 0 until the rank has written it
+    std::atomic<std::int32_t> world_size; ///< of the world that the rank opens; 0 until it has written it
+    std::atomic<std::uint64_t> round;     ///< the last round of all_gather() that the rank has written
+    std::atomic<std::uint32_t> is_away;   ///< has given up waiting for the others; may come back
     std::atomic<std::uint32_t> has_left;
     std::array<std::uint32_t, 2> byte_counts;
     /// Rounds use the two slots in turn. No rank writes round n + 2 before all have written round n + 1, and a rank
@@ -88,13 +143,25 @@ struct SharedMemoryGroup::Shared {
 };
 
 SharedMemoryGroup::SharedMemoryGroup(const ProcessPlace& place, int world_size, std::chrono::milliseconds deadline)
-    : ProcessGroup(place.rank, world_size), deadline_(deadline) {
+    : ProcessGroup(place.rank, world_size), key_(place.key), deadline_(deadline) {
   if (world_size > kMostProcesses)
     throw SystemError("ProcessGroup", EINVAL,
                       std::to_string(world_size) + " processes; at most " + std::to_string(kMostProcesses));
-  Number number(place.key);
-  const std::string name = name_of(place.key, number.value());
-  const auto end = Clock::now() + deadline;
+  meet();
+}
+
+void SharedMemoryGroup::meet() {
+  std::optional<Number> claimed;
+  try {
+    claimed.emplace(key_);
+  } catch (const SystemError&) {
+    WaitingRank::tell(key_, rank());
+    throw;
+  }
+  Number& number = *claimed;
+  const WaitingRank waiting(key_, rank());
+  const std::string name = name_of(key_, number.value());
+  const auto end = Clock::now() + deadline_;
   try {
     if (rank() == 0)
       create(name);
@@ -129,9 +196,10 @@ void SharedMemoryGroup::create(const std::string& name) {
   shared_ = static_cast<Shared*>(place); // all zeros, the initial value of every member
 }
 
-/// Maps rank 0's memory once it exists. Passes over memory that an ended job has left.
+/// Maps rank 0's memory once it exists. Passes over memory that an ended job has left, or one whose ranks disagreed.
 void SharedMemoryGroup::join(const std::string& name, Clock::time_point end) {
   for (const Patience waiting = patience(); Clock::now() < end; waiting.pause()) {
+    if (const auto other = WaitingRank::other(key_)) throw two_ranks_here(*other);
     const int file = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600);
     if (file < 0) continue;
     struct stat status {};
@@ -144,7 +212,8 @@ void SharedMemoryGroup::join(const std::string& name, Clock::time_point end) {
     auto* const found = static_cast<Shared*>(place);
     const auto& leader = found->ranks[0];
     const bool is_ready = found->is_ready.load(std::memory_order_acquire) == kIsReady;
-    if (is_ready && start_time(leader.process) == leader.started) {
+    const bool has_failed = found->failure_state != kNoFailure && found->meeting % 2 == 0;
+    if (is_ready && !has_failed && start_time(leader.process) == leader.started) {
       shared_ = found;
       return;
     }
@@ -157,40 +226,68 @@ void SharedMemoryGroup::sign_in() {
   auto& own = shared_->ranks[static_cast<std::size_t>(rank())];
   std::int32_t nobody = 0;
   const bool comes_back = own.is_away != 0 && is_own(own.process, own.started);
-  if (comes_back)
-    own.is_away = 0;
-  else if (!own.process.compare_exchange_strong(nobody, getpid()))
+  if (!comes_back && !own.process.compare_exchange_strong(nobody, getpid()))
     throw SystemError("meet", EEXIST,
                       rank_text(rank()) + " is there twice: processes " + std::to_string(nobody) + " and " +
                           std::to_string(getpid()) + "; every process needs a rank of its own");
   own.started = start_time(getpid());
+  own.world_size = world_size();
+  own.is_away = 0;
   if (rank() == 0) shared_->is_ready.store(kIsReady, std::memory_order_release);
 }
 
 /// The ranks that have not come, or else those that have given up; empty if all are there.
 std::string SharedMemoryGroup::missing() const {
-  std::string late, away;
+  std::vector<int> late, away;
   for (int rank = 0; rank < world_size(); ++rank) {
     const auto& one = shared_->ranks[static_cast<std::size_t>(rank)];
-    std::string* const list = one.process == 0 ? &late : one.is_away != 0 ? &away : nullptr;
-    if (list != nullptr) *list += (list->empty() ? "" : ", ") + std::to_string(rank);
+    if (one.world_size == 0)
+      late.push_back(rank);
+    else if (one.is_away != 0)
+      away.push_back(rank);
   }
-  return late.empty() ? away : late;
+  return list_text(late.empty() ? away : late);
+}
+
+/// Names the first rank that opens a world of another size than rank 0, which comes before all others.
+std::optional<std::string> SharedMemoryGroup::disagreement() const {
+  const std::int32_t leaders = shared_->ranks[0].world_size;
+  for (int rank = 1; rank < kMostProcesses; ++rank)
+    if (const std::int32_t size = shared_->ranks[static_cast<std::size_t>(rank)].world_size;
+        size != 0 && size != leaders)
+      return rank_text(rank) + " opens a world of " + std::to_string(size) + ", rank 0 one of " +
+             std::to_string(leaders);
+  return std::nullopt;
 }
 
 void SharedMemoryGroup::wait_for_all(Clock::time_point end) {
   auto& own = shared_->ranks[static_cast<std::size_t>(rank())];
   for (const Patience waiting = patience();; waiting.pause()) {
     std::uint32_t seen = shared_->meeting;
-    if (seen % 2 == 1) return;
-    const std::string late = missing();
+    const std::string late = missing(); // first: a rank that is not missing has written its world's size
+    const auto worlds = disagreement();
+    if (seen % 2 == 1) { // a rank of a larger world may come after the others have met
+      if (worlds && world_size() != shared_->ranks[0].world_size) throw SystemError("meet", EINVAL, *worlds);
+      return;
+    }
+    if (worlds) {
+      if (!shared_->meeting.compare_exchange_strong(seen, seen + 2)) continue;
+      tell(*worlds);
+      throw SystemError("meet", EINVAL, *worlds);
+    }
+    // Looks at `meeting` again: the others may have met meanwhile, and one of them may have failed after that.
+    if (shared_->failure_state == kIsWritten && shared_->meeting == seen)
+      throw SystemError("meet", ECANCELED, shared_->failure);
     if (late.empty() && shared_->meeting.compare_exchange_strong(seen, seen + 1)) return;
-    if (late.empty() || Clock::now() <= end) continue;
+    const auto other = WaitingRank::other(key_);
+    if (late.empty() || (Clock::now() <= end && !other)) continue;
     own.is_away = 1;
-    if (shared_->meeting.compare_exchange_strong(seen, seen + 2))
+    if (shared_->meeting.compare_exchange_strong(seen, seen + 2)) {
+      if (other) throw two_ranks_here(*other);
       throw SystemError("meet", ETIMEDOUT,
                         "of " + std::to_string(world_size()) + " ranks these did not come within " +
                             std::to_string(deadline_.count()) + " ms: " + late);
+    }
     own.is_away = 0; // all have met, or another rank has just given up
   }
 }

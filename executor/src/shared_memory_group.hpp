@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "process_group.hpp"
 
 namespace mc2::executor {
@@ -22,14 +24,17 @@ class SharedMemoryGroup final : public ProcessGroup {
 
   void create(const std::string& name);
   void join(const std::string& name, std::chrono::steady_clock::time_point end);
+  void meet();
   void sign_in();
   [[nodiscard]] std::string missing() const;
+  [[nodiscard]] std::optional<std::string> disagreement() const;
   void wait_for_all(std::chrono::steady_clock::time_point end);
   void exchange_round(std::string_view own, std::vector<std::string>& all);
   void wait_for_round(int rank, std::uint64_t round) const;
   [[nodiscard]] bool has_ended(int rank) const;
   void tell(std::string_view what) const noexcept;
 
+  std::string key_;
   std::chrono::milliseconds deadline_;
   std::uint64_t round_ = 0;
   Shared* shared_ = nullptr;

@@ -19,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "mc2/planner/text.hpp"
 #include "tcp_link.hpp"
 #include "texts.hpp"
 
@@ -226,11 +227,11 @@ class TcpGroup::Network {
   }
 
   [[nodiscard]] std::string missing_text() const {
-    std::string list;
+    std::vector<int> missing;
     for (int rank = 0; rank < world_size_; ++rank)
-      if (!has_come_[index(rank)]) list += (list.empty() ? "" : ", ") + std::to_string(rank);
+      if (!has_come_[index(rank)]) missing.push_back(rank);
     return "of " + std::to_string(world_size_) + " ranks these did not come within " + milliseconds_text(deadline_) +
-           ": " + list + "; rank 0 waits on " + hosts_[0] + " at " + address_text_ +
+           ": " + list_text(missing) + "; rank 0 waits on " + hosts_[0] + " at " + address_text_ +
            (last_attempt_.empty() ? "" : " (" + last_attempt_ + ")") +
            (strangers_ > 0 ? ", where " + std::to_string(strangers_) + " connections were of something else" : "");
   }

@@ -14,6 +14,7 @@
 
 #include "mc2/embed/environment.hpp"
 #include "mc2/planner/cutting.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
 #include "mc2/store/dates.hpp"
 #include "options/numbers.hpp"
@@ -82,10 +83,10 @@ void GivenOptions::set(const CLI::App& app, std::size_t first_option) {
 }
 
 std::string GivenOptions::text() const {
-  std::string names;
+  std::vector<std::string> names;
   for (const CLI::Option* option : options_)
-    if (option->count() > 0) names += (names.empty() ? "" : ", ") + option->get_name();
-  return names;
+    if (option->count() > 0) names.push_back(option->get_name());
+  return list_text(names);
 }
 
 Result<void> GivenOptions::none_beside(const char* field, const char* what) const {

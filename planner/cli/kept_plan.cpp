@@ -8,7 +8,6 @@
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
-#include "mc2/store/text.hpp"
 #include "options/document_file.hpp"
 #include "pages/no_plan.hpp"
 
@@ -19,8 +18,7 @@ namespace {
 Result<store::StoredPlan> find_by_digest(const std::string& name, const char* option, const StoreOptions& store,
                                          const ServerOptions& server) {
   const auto refused = [&](const Error& error) {
-    return Error{error.code, option,
-                 store::in_quotes(name) + " is no file; as a digest of a kept plan: " + error.message};
+    return Error{error.code, option, in_quotes(name) + " is no file; as a digest of a kept plan: " + error.message};
   };
   if (const auto digest = store::read_digest(name); !digest) return refused(digest.error());
   MC2_ASSIGN(auto layers, store.open(look_up_use(server)));

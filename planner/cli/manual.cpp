@@ -217,13 +217,7 @@ std::string zsh_completion(const std::vector<NamedCommand>& commands) {
 }
 
 std::string fish_condition(const std::string& words) {
-  std::string text;
-  for (std::size_t at = 0; at <= words.size();) {
-    const std::size_t end = std::min(words.find(' ', at), words.size());
-    text += (text.empty() ? "" : "; and ") + ("__fish_seen_subcommand_from " + words.substr(at, end - at));
-    at = end + 1;
-  }
-  return text;
+  return "__fish_seen_subcommand_from " + replaced(words, " ", "; and __fish_seen_subcommand_from ");
 }
 
 std::string fish_completion(const std::vector<NamedCommand>& commands) {

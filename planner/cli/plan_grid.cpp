@@ -1,7 +1,6 @@
 #include "plan_grid.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <utility>
 
@@ -12,7 +11,7 @@
 namespace mc2::cli {
 namespace {
 
-using planner::OpSpec;
+using finder::FoundPlan;
 using planner::Plan;
 
 /// Rows that a thread takes at a time: few enough to divide a small grid between threads, many enough to reuse a model.
@@ -52,39 +51,16 @@ struct Chunk {
   static double benefit_of(const Plan& plan) { return plan.validation ? plan.validation->benefit : plan.benefit(); }
 };
 
-/// Plans the rows of some m of one divided layer, in ascending m.
-class RowPlanner {
- public:
-  RowPlanner(const DividedLayer& divided, const ModelSources& sources, const GridRun& run)
-      : divided_(divided), sources_(sources), run_(run) {}
-
-  /// Plans one m and adds it to the chunk.
-  void append(std::int64_t m, Chunk& chunk) {
-    const auto op = divided_.layer->op(divided_.kind, m, divided_.ranks);
-    const auto plan = op ? plan_op(op.value()) : Result<Plan>(op.error());
-    const bool has_model = op && model_ && model_->ok();
-    append_row(run_.format,
-               {*divided_.layer, divided_.kind, m, divided_.ranks, op, plan,
-                has_model ? std::string_view(model_->value().source) : std::string_view()},
-               chunk.text);
-    chunk.add(plan);
-  }
-
- private:
-  Result<Plan> plan_op(const OpSpec& op) {
-    if (!model_ || !model_->ok() || op.m > model_->value().valid_to_m) model_ = find_model(sources_, op);
-    if (!model_->ok()) return model_->error();
-    if (model_->value().tuned) return *model_->value().tuned;
-    const finder::FoundModel& found = *model_->value().found;
-    const auto usual = planner::default_options_on(found.model.fingerprint);
-    return finder::plan_with(found, {.op = op, .machine = {}, .options = run_.asked.options_with(usual)});
-  }
-
-  const DividedLayer& divided_;
-  const ModelSources& sources_;
-  const GridRun& run_;
-  std::optional<Result<SourcedModel>> model_; ///< the last answer
-};
+/// Plans one cell and adds it to the chunk.
+void append(const DividedLayer& divided, std::int64_t m, std::span<const finder::PlanSource> places, TableFormat format,
+            Chunk& chunk) {
+  const auto op = divided.layer->op(divided.kind, m, divided.ranks);
+  auto found = op ? finder::find_plan(places, {.op = op.value(), .machine = {}}) : Result<FoundPlan>(op.error());
+  const std::string source = found ? found.value().source : "";
+  const auto plan = found ? Result<Plan>(std::move(found).value().stored.plan) : Result<Plan>(found.error());
+  append_row(format, {*divided.layer, divided.kind, m, divided.ranks, op, plan, source}, chunk.text);
+  chunk.add(plan);
+}
 
 } // namespace
 
@@ -118,7 +94,7 @@ std::vector<OpFamily> PlanGrid::families() const {
         family.op = op.value();
         family.all_m.push_back(m);
       }
-    if (!family.all_m.empty()) result.push_back(std::move(family));
+    result.push_back(std::move(family));
   }
   return result;
 }
@@ -138,19 +114,49 @@ void append(Chunk chunk, PlannedGrid& grid) {
 
 } // namespace
 
-Result<PlannedGrid> plan_grid(const PlanGrid& grid, const ModelSources& sources, const GridRun& run) {
+finder::PlanSource planner_with(std::string name, std::vector<finder::AnswerOverM> models, store::PlanRequest asked,
+                                std::function<std::string(const finder::FoundModel&)> origin) {
+  const auto find = [models = std::move(models), asked = std::move(asked),
+                     origin = std::move(origin)](finder::PlanQuestion question) -> Result<FoundPlan> {
+    const auto& [first_m, last_m, found] =
+        *std::ranges::lower_bound(models, question.op.m, {}, &finder::AnswerOverM::last_m);
+    if (!found) {
+      // One of several machines may not have these ranks; others may.
+      const ErrorCode code = found.error().code == ErrorCode::InvalidSpec ? ErrorCode::NotFound : found.error().code;
+      const std::string which = question.op.m == first_m ? "" : "as for m=" + std::to_string(first_m) + ": ";
+      return Error{code, "", which + found.error().text()};
+    }
+    const finder::FoundModel& model = found.value();
+    question.options = asked.options_with(planner::default_options_on(model.model.fingerprint));
+    FoundPlan made;
+    MC2_ASSIGN(made.stored.plan, finder::plan_with(model, question));
+    made.source = origin(model) + " (" + model.model.fingerprint.label() + ")";
+    made.origin = finder::Origin::Model;
+    made.is_stopgap = model.transfer && !model.transfer->is_same;
+    return made;
+  };
+  return {std::move(name), find};
+}
+
+Result<PlannedGrid> plan_grid(const PlanGrid& grid, const FindPlaces& find_places, const GridRun& run) {
   MC2_TRY(grid.row_count());
   const std::vector<DividedLayer> divided = grid.divided_layers();
+  const std::vector<OpFamily> families = grid.families();
+  std::vector<std::vector<finder::PlanSource>> places(divided.size());
+  const auto find_for = [&](std::size_t i) {
+    if (!families[i].all_m.empty()) places[i] = find_places(families[i]);
+  };
+  for_each_index(divided.size(), run.thread_count, find_for, is_interrupted, [](std::size_t) {});
   const std::size_t chunks_each = (grid.all_m.size() + kChunkRows - 1) / kChunkRows;
   const std::size_t chunk_count = divided.size() * chunks_each;
   std::vector<Chunk> chunks(chunk_count);
   const auto plan_chunk = [&](std::size_t i) {
     const std::span<const std::int64_t> all_m(grid.all_m);
     const std::size_t first = i % chunks_each * kChunkRows;
-    RowPlanner planner(divided[i / chunks_each], sources, run);
+    const std::size_t layer = i / chunks_each;
     for (const std::int64_t m : all_m.subspan(first, std::min(kChunkRows, all_m.size() - first))) {
       if (is_interrupted()) return;
-      planner.append(m, chunks[i]);
+      append(divided[layer], m, places[layer], run.format, chunks[i]);
     }
     chunks[i].text.shrink_to_fit();
   };

@@ -1,13 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "context.hpp"
+#include "mc2/finder/find_ranges.hpp"
+#include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/planner.hpp"
-#include "model_sources.hpp"
 #include "options/layer_shapes.hpp"
 #include "pages/plan_table.hpp"
 
@@ -22,6 +24,12 @@ struct DividedLayer {
   int ranks;
 };
 
+/// An operator at several m.
+struct OpFamily {
+  planner::OpSpec op;              ///< m is ignored
+  std::vector<std::int64_t> all_m; ///< ascending
+};
+
 /// Every layer x kind x ranks x m, in this order of nesting.
 struct PlanGrid {
   std::vector<LayerShape> layers;
@@ -33,7 +41,7 @@ struct PlanGrid {
   [[nodiscard]] Result<std::int64_t> row_count() const;
   /// Layer x kind x ranks, in this order of nesting. Views of `layers`.
   [[nodiscard]] std::vector<DividedLayer> divided_layers() const;
-  /// The operators of the grid that are legal for at least one m, each with its legal m.
+  /// For each of divided_layers() its operator with the m that are legal, of which there may be none.
   [[nodiscard]] std::vector<OpFamily> families() const;
 };
 
@@ -62,7 +70,7 @@ struct Refusals {
   std::string example;
 };
 
-/// Rows in grid order, and their totals. Everything depends only on grid, sources and options, not on the threads.
+/// Rows in grid order, and their totals. Everything depends only on grid, places and options, not on the threads.
 struct PlannedGrid {
   std::vector<std::string> rows; ///< the text of all rows, in pieces
   std::vector<GridCell> cells;   ///< for each of divided_layers(), one for each of all_m
@@ -70,8 +78,19 @@ struct PlannedGrid {
   PlanCounts counts;
 };
 
-/// Plans every cell of a grid on several threads. The row of a cell without a plan says why.
+/// Makes the places that finder::find_plan() asks about the operators of a family. They know their machines, options
+/// and the like; the question says the operator alone. Threads: it and the places must be safe to share.
+using FindPlaces = std::function<std::vector<finder::PlanSource>(const OpFamily&)>;
+
+/// A place that plans with these models of a family's operators, from finder::find_over().
+/// @param asked   the options; what it leaves open is as usual on the model's machine
+/// @param origin  says where a model is from
+[[nodiscard]] finder::PlanSource planner_with(std::string name, std::vector<finder::AnswerOverM> models,
+                                              store::PlanRequest asked,
+                                              std::function<std::string(const finder::FoundModel&)> origin);
+
+/// Plans every cell of a grid on several threads, by finder::find_plan(). The row of a cell without a plan says why.
 /// Errors: as PlanGrid::row_count; Cancelled on an interrupt.
-[[nodiscard]] Result<PlannedGrid> plan_grid(const PlanGrid& grid, const ModelSources& sources, const GridRun& run);
+[[nodiscard]] Result<PlannedGrid> plan_grid(const PlanGrid& grid, const FindPlaces& find_places, const GridRun& run);
 
 } // namespace mc2::cli

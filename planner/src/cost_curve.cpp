@@ -8,7 +8,6 @@
 
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
-#include "names.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -87,7 +86,7 @@ Result<double> CostCurve::inverse(double t_us, double max_x) const {
 
 double CostCurve::curve_interval() const noexcept {
   if (quality.point_count == 0) return relative_interval;
-  return std::min(relative_interval, kNormal95 * std::max(quality.relative_rms, quality.cross_validated_rms));
+  return std::min(relative_interval, kNormal90 * std::max(quality.relative_rms, quality.cross_validated_rms));
 }
 
 Provenance CostCurve::provenance(double x) const noexcept {

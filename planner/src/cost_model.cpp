@@ -82,9 +82,8 @@ Variant meant_by(const Variant& asked, const CostModel& model) {
 } // namespace
 
 std::string Variant::text() const {
-  std::string settings;
-  for (const auto& [key, value] : fields) settings += (settings.empty() ? "" : ",") + key + "=" + value;
-  return fields.empty() ? name : name + "(" + settings + ")";
+  const auto setting_text = [](const auto& field) { return field.first + "=" + field.second; };
+  return fields.empty() ? name : name + "(" + list_text(fields, setting_text, ",") + ")";
 }
 
 Variant parse_variant(std::string_view text) {

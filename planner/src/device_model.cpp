@@ -219,29 +219,30 @@ CostCurve collective_curve(const PublishedCollective& from, int ranks) {
 std::string ranks_text(const std::vector<int>& ranks) {
   const bool is_run = ranks.size() > 1 && ranks.back() - ranks.front() + 1 == std::ssize(ranks);
   if (is_run) return std::to_string(ranks.front()) + " to " + std::to_string(ranks.back());
-  return list_text(ranks, [](int count) { return std::to_string(count); });
+  return list_text(ranks);
 }
 
 /// Errors: Infeasible for a collective or ranks without a fit.
 Result<const PublishedCollective*> find_collective(const DeviceTable& table, const OpSpec& op) {
   const Collective wanted = collective_of(op.kind);
-  std::string others, ranks;
+  std::vector<std::string> others, ranks;
   for (const PublishedCollective& known : table.collectives) {
     if (known.collective != wanted) {
-      const std::string name(to_string(known.collective));
-      if (others.find(name) == std::string::npos) others += (others.empty() ? "" : ", ") + name;
+      const std::string_view other = to_string(known.collective);
+      if (std::ranges::find(others, other) == others.end()) others.emplace_back(other);
       continue;
     }
     if (std::ranges::find(known.ranks, op.world_size) != known.ranks.end()) return &known;
-    ranks += (ranks.empty() ? "" : ", ") + ranks_text(known.ranks);
+    ranks.push_back(ranks_text(known.ranks));
   }
   const std::string name(table.device.name);
   if (!ranks.empty())
-    return Error{ErrorCode::Infeasible, "ranks",
-                 "costs on " + name + " are published for " + ranks + " ranks" + std::string(table.ranks_note)};
+    return Error{
+        ErrorCode::Infeasible, "ranks",
+        "costs on " + name + " are published for " + list_text(ranks) + " ranks" + std::string(table.ranks_note)};
   return Error{ErrorCode::Infeasible, "op",
-               "nothing is published for " + std::string(to_string(wanted)) + " on " + name + "; published: " + others +
-                   std::string(table.ranks_note)};
+               "nothing is published for " + std::string(to_string(wanted)) + " on " + name +
+                   "; published: " + list_text(others) + std::string(table.ranks_note)};
 }
 
 Result<CostModel> model_of(const DeviceTable& table, const OpSpec& op) {
@@ -284,13 +285,8 @@ std::span<const PublishedDevice> published_devices() noexcept {
 }
 
 Result<CostModel> device_model(std::string_view device, const OpSpec& op) {
-  const auto& known = tables();
-  const auto table = std::ranges::find(known, device, [](const DeviceTable& each) { return each.device.name; });
-  if (table == known.end()) {
-    return Error{ErrorCode::UnknownName, "device",
-                 "'" + std::string(device.substr(0, 64)) + "' is no device with published costs; legal: " +
-                     list_text(published_devices(), &PublishedDevice::name)};
-  }
+  const auto name_of_table = [](const DeviceTable& each) { return each.device.name; };
+  MC2_ASSIGN(const auto* const table, find_named(tables(), device, name_of_table, "device", "device"));
   MC2_TRY(op.validate());
   MC2_ASSIGN(auto model, model_of(*table, op));
   model.fingerprint.fields = {{"backend", "published"}, {"device", std::string(device)}, {"link", "HCCS"}};

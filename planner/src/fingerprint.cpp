@@ -32,9 +32,8 @@ bool Fingerprint::is_elsewhere() const {
 }
 
 std::string Fingerprint::canonical_text() const {
-  std::string result;
-  for (const auto& [key, value] : fields) result += (result.empty() ? "" : "; ") + escaped(key) + "=" + escaped(value);
-  return result;
+  const auto field_text = [](const auto& field) { return escaped(field.first) + "=" + escaped(field.second); };
+  return list_text(fields, field_text, "; ");
 }
 
 std::string Fingerprint::label() const {

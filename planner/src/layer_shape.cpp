@@ -2,8 +2,8 @@
 
 #include <array>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
-#include "names.hpp"
 
 namespace mc2::planner {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "gpu_matmul.hpp"
-#include "names.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::planner {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "names.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -35,10 +35,10 @@ bool multiplies_groups(const OpTraits& traits) { return traits.work == Work::Gro
 Result<void> validate_tables(const OpSpec& op) {
   const bool is_pooled = pools(traits_of(op.kind));
   if (is_pooled != op.tables.has_value())
-    return Error{
-        ErrorCode::InvalidSpec, "tables",
-        is_pooled ? "are missing; " + std::string(to_string(op.kind)) + " needs to know a rank's tables and their rows"
-                  : "belong to " + kinds_with(pools) + ", not to " + std::string(to_string(op.kind))};
+    return Error{ErrorCode::InvalidSpec, "tables",
+                 is_pooled
+                     ? std::string(to_string(op.kind)) + " needs the number of a rank's tables and the rows of each"
+                     : "only " + kinds_with(pools) + " has tables, not " + std::string(to_string(op.kind))};
   if (!is_pooled) return {};
   if (!op.epilogue.is_empty())
     return Error{ErrorCode::InvalidSpec, "epilogue",
@@ -71,8 +71,9 @@ Result<void> validate_chosen(const OpSpec& op) {
   const std::string kind(to_string(op.kind));
   if (is_grouped != op.experts.has_value())
     return Error{ErrorCode::InvalidSpec, "experts",
-                 is_grouped ? "are missing; " + kind + " needs to know how many there are and how many a row chooses"
-                            : "that rows choose belong to " + kinds_with(multiplies_groups) + ", not to " + kind};
+                 is_grouped
+                     ? kind + " needs the number of experts and how many of them a row chooses"
+                     : "only rows of " + kinds_with(multiplies_groups) + " choose experts, not those of " + kind};
   if (!is_grouped) return {};
   MC2_TRY(op.experts->validate());
   if (has_scales(op.dtype))

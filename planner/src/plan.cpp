@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "mc2/planner/text.hpp"
-#include "names.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -175,12 +174,6 @@ std::string repeated_text(std::size_t count, std::int64_t rows) {
   return (count == 1 ? "" : std::to_string(count) + " x ") + std::to_string(rows);
 }
 
-std::string list_text(const std::vector<std::int64_t>& rows) {
-  std::string result;
-  for (const auto length : rows) result += (result.empty() ? "" : " + ") + std::to_string(length);
-  return result;
-}
-
 constexpr std::size_t kMaxParsedBlockCount = 1024;
 
 /// A positive number; white space around it is ignored.
@@ -268,15 +261,25 @@ Schedule overlapping_schedule(const OpSpec& op, const Variant& variant, const Cu
   return cut.block_rows.size() > 1 || slices_of(variant).count() > 1 ? Schedule::Pipelined : Schedule::Serial;
 }
 
-Result<void> validate_measured_cut(const OpSpec& op, const Variant& variant, const Cut& cut, double fused_us,
-                                   double serial_us) {
+Result<void> validate_measured_cut(const OpSpec& op, const MeasuredCut& measured) {
   constexpr double kMostRatio = 3;
-  MC2_TRY(validate_cut(op, cut));
-  if (serial_us <= 0 || overlapping_schedule(op, variant, cut) != Schedule::Serial) return {};
+  const double fused_us = measured.fused_us, serial_us = measured.serial_us;
+  MC2_TRY(validate_cut(op, measured.cut));
+  if (serial_us <= 0 || overlapping_schedule(op, measured.variant, measured.cut) != Schedule::Serial) return {};
   if (fused_us <= kMostRatio * serial_us && serial_us <= kMostRatio * fused_us) return {};
   return Error{ErrorCode::InvalidSpec, "serial_us",
                "is not cut, so that its fused_us, " + time_text(fused_us) + ", and its serial_us, " +
                    time_text(serial_us) + ", are of the same thing; they must be within a factor of 3"};
+}
+
+Validation validation_of(const CutTimes& times) {
+  const double ratio = times.fused_us / times.serial_us, half_width = kNormal95 * times.likely_error();
+  return {.fused_us = times.fused_us,
+          .serial_us = times.serial_us,
+          .benefit = 1 - ratio,
+          .benefit_low = 1 - ratio * (1 + half_width),
+          .benefit_high = 1 - ratio * std::max(0.0, 1 - half_width),
+          .pair_count = times.run_count};
 }
 
 bool Plan::overlaps() const {
@@ -305,7 +308,7 @@ std::string Cut::text() const {
       return repeated_text(count - 1, block_rows[0]) + " + " + std::to_string(block_rows.back());
     case BlockOrder::Free: break;
   }
-  return list_text(block_rows);
+  return list_text(block_rows, " + ");
 }
 
 Result<Cut> parse_cut(std::string_view text) {

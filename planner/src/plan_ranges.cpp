@@ -384,8 +384,7 @@ Result<Plan> plan_at(const PlanRanges& ranges, std::int64_t m) {
   MC2_ASSIGN(auto plan, unpredicted_plan(op, ranges.fingerprint, rule.variant, rule.split(cut_axis_length(op)).cut(),
                                          rule.schedule));
   plan.reason = "by the rule for m=" + std::to_string(range->first_m) + " to " + std::to_string(range->last_m) + ", " +
-                rule.text() + ": predicted gain " + percent_text(range->least_benefit) + " to " +
-                percent_text(range->most_benefit);
+                rule.text() + ": predicted gain " + percent_interval_text(range->least_benefit, range->most_benefit);
   return plan;
 }
 

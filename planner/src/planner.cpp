@@ -10,7 +10,6 @@
 #include "mc2/planner/block_lengths.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/text.hpp"
-#include "names.hpp"
 #include "strategies/family.hpp"
 #include "strategies/formula.hpp"
 #include "strategies/free_list.hpp"

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "mc2/planner/text.hpp"
-#include "names.hpp"
 
 namespace mc2::planner {
 namespace {
@@ -88,13 +87,14 @@ Result<void> Profile::validate() const {
   return {};
 }
 
-Result<void> validate_block_times(double fused_us, double compute_us, double communication_us) {
+Result<void> validate_block_times(const CutTimes& times) {
   constexpr double kMostBusyShare = 1.05;
-  for (const auto& [lane, us] : {std::pair{"compute", compute_us}, {"communication", communication_us}})
-    if (us > kMostBusyShare * fused_us)
+  for (const auto& [lane, us] :
+       {std::pair{"compute", times.compute_blocks_us}, {"communication", times.communication_blocks_us}})
+    if (us > kMostBusyShare * times.fused_us)
       return Error{ErrorCode::InvalidSpec, std::string(lane) + "_blocks_us",
                    std::string("its ") + lane + " blocks take " + time_text(us) + " together, longer than the whole, " +
-                       time_text(fused_us)};
+                       time_text(times.fused_us)};
   return {};
 }
 
@@ -118,21 +118,22 @@ std::string part_fault(std::string_view part, double part_us, std::string_view w
 
 } // namespace
 
-Result<void> validate_units(const CutRuns& runs) {
+Result<void> validate_units(const CutTimes& times) {
   const auto refused = [](std::string why) { return Error{ErrorCode::InvalidSpec, "blocks", std::move(why)}; };
-  for (const auto& [part, us] : {std::pair{"compute_us", runs.compute_us}, {"communication_us", runs.communication_us}})
-    for (const std::string& why : {part_fault(part, us, "serial_us", runs.serial_us, kMostOfSerial),
-                                   part_fault(part, us, "fused_us", runs.fused_us, kMostOfFused)})
+  for (const auto& [part, us] :
+       {std::pair{"compute_us", times.compute_us}, {"communication_us", times.communication_us}})
+    for (const std::string& why : {part_fault(part, us, "serial_us", times.serial_us, kMostOfSerial),
+                                   part_fault(part, us, "fused_us", times.fused_us, kMostOfFused)})
       if (!why.empty()) return refused(why);
-  const double serial_us = runs.serial_us, parts_us = runs.compute_us + runs.communication_us;
-  if (serial_us > 0 && (serial_us > kMostUnalike * runs.fused_us || runs.fused_us > kMostUnalike * serial_us))
-    return refused("its fused_us, " + run_time_text(runs.fused_us) + ", and its serial_us, " +
+  const double serial_us = times.serial_us, parts_us = times.compute_us + times.communication_us;
+  if (serial_us > 0 && (serial_us > kMostUnalike * times.fused_us || times.fused_us > kMostUnalike * serial_us))
+    return refused("its fused_us, " + run_time_text(times.fused_us) + ", and its serial_us, " +
                    run_time_text(serial_us) + ", differ by more than 100 times; are both in us?");
-  const bool has_both = runs.compute_us > 0 && runs.communication_us > 0;
-  if (has_both && (parts_us < kLeastOfSerial * serial_us || kMostUnalike * parts_us < runs.fused_us))
+  const bool has_both = times.compute_us > 0 && times.communication_us > 0;
+  if (has_both && (parts_us < kLeastOfSerial * serial_us || kMostUnalike * parts_us < times.fused_us))
     return refused(
         "its compute_us and communication_us, " + run_time_text(parts_us) + " together, are far below its " +
-        (serial_us > 0 ? "serial_us, " + run_time_text(serial_us) : "fused_us, " + run_time_text(runs.fused_us)) +
+        (serial_us > 0 ? "serial_us, " + run_time_text(serial_us) : "fused_us, " + run_time_text(times.fused_us)) +
         "; are all in us?");
   return {};
 }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "mc2/planner/text.hpp"
-#include "names.hpp"
 #include "sensitivity_knobs.hpp"
 #include "strategies/prediction.hpp"
 
@@ -193,8 +192,7 @@ class Walk {
 std::string direction_text(const Knob& knob, const Excursion& excursion, const char* which) {
   if (excursion.end_value == knob.value) return std::string("cannot be ") + which;
   if (excursion.flips.empty()) return "no other decision up to " + knob.change_text(excursion.end_value);
-  std::string text;
-  for (const auto& flip : excursion.flips) text += (text.empty() ? "" : "; ") + flip.text;
+  std::string text = list_text(excursion.flips, &Flip::text, "; ");
   if (excursion.one_percent_value)
     text += "; keeping the plan costs 1 % from " + knob.value_text(*excursion.one_percent_value) + " on";
   return text;

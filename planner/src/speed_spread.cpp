@@ -27,6 +27,7 @@ double conformal_quantile(std::span<const double> ascending, double miss_share) 
   return ascending[std::min(rank, ascending.size()) - 1];
 }
 
+/// What covers a ratio and its inverse, relative to the prediction.
 double half_width(std::span<const SpeedRatio> newest_first, double SpeedRatio::*which, double prior_deviation) {
   std::vector<double> deviations;
   deviations.reserve(kHalfNormalQuantiles.size() + newest_first.size());
@@ -40,7 +41,7 @@ double half_width(std::span<const SpeedRatio> newest_first, double SpeedRatio::*
     miss_share = std::clamp(miss_share + kMissStep * (kMissShare - (is_missed ? 1 : 0)), 0.0, kMostMissShare);
     deviations.insert(std::ranges::upper_bound(deviations, deviation), deviation);
   }
-  return conformal_quantile(deviations, miss_share);
+  return std::expm1(conformal_quantile(deviations, miss_share));
 }
 
 /// The interval of two independent errors together, at most as wide as a curve's may be.

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "mc2/planner/text.hpp"
-#include "names.hpp"
 
 namespace mc2::planner {
 namespace {

@@ -28,7 +28,7 @@ SizeRatios ratios_of(const OpSpec& source, const OpSpec& target) {
 /// The transfer adds an error of the curve, not of single timings, so the curve's own error grows too.
 CostCurve widened(CostCurve curve, double spread) {
   curve.relative_interval = std::min(curve.relative_interval + spread, kMaxCurveInterval);
-  curve.quality.cross_validated_rms += spread / kNormal95;
+  curve.quality.cross_validated_rms += spread / kNormal90;
   return curve;
 }
 

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "mc2/planner/text.hpp"
-#include "names.hpp"
 
 namespace mc2::planner {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "fit/round_drift.hpp"
 #include "mc2/profiler/drift.hpp"
-#include "mc2/profiler/fit.hpp"
+#include "mc2/profiler/statistics.hpp"
 
 namespace mc2::profiler {
 namespace {
@@ -21,7 +21,7 @@ std::vector<CurveSample> curve_samples(const planner::Profile& profile, planner:
                                        const std::string& variant) {
   // The same drift correction as in fit_cost_model.
   const Drift drift = fit::drift_of(profile, component);
-  const double level = fit::reference_factor(drift, FitOptions{}.quantile);
+  const double level = fit::reference_factor(drift, kLowQuantile);
   std::vector<CurveSample> result;
   for (const auto& sample : profile.samples)
     if (is_drawable(sample, component, variant))

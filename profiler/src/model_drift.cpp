@@ -42,14 +42,13 @@ LaneDrift judge(const CostCurve& curve, Component component, const std::string& 
 bool ModelDrift::has_drifted() const noexcept { return std::ranges::any_of(lanes, &LaneDrift::has_drifted); }
 
 std::string ModelDrift::text() const {
-  std::string result;
-  for (const LaneDrift& lane : lanes) {
-    if (!lane.has_drifted) continue;
-    result += (result.empty() ? "" : "; ") + std::string(to_string(lane.component)) + " of " + lane.variant +
-              ": median " + number(100 * lane.median_residual, "%+.1f %% of ") + std::to_string(lane.sample_count) +
-              " samples, beyond +-" + percent_text(lane.limit);
-  }
-  return result;
+  std::vector<std::string> texts;
+  for (const LaneDrift& lane : lanes)
+    if (lane.has_drifted)
+      texts.push_back(std::string(to_string(lane.component)) + " of " + lane.variant + ": median " +
+                      number(100 * lane.median_residual, "%+.1f %% of ") + std::to_string(lane.sample_count) +
+                      " samples, beyond +-" + percent_text(lane.limit));
+  return list_text(texts, "; ");
 }
 
 ModelDrift find_drift(const planner::CostModel& model, std::span<const Sample> samples) {

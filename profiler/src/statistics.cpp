@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kNormalMad = 1.4826;
 constexpr std::size_t kMinOutlierCount = 5;
+constexpr double kOutlierDeviations = 6;
 constexpr double kNeverOutlierRatio = 0.1;
 constexpr double kFallbackFactor = 2.0;
 
@@ -84,13 +85,13 @@ double robust_deviation(std::span<const double> values) {
   return kNormalMad * median(distances);
 }
 
-std::vector<bool> find_outliers(std::span<const double> values, double limit) {
+std::vector<bool> find_outliers(std::span<const double> values) {
   std::vector<bool> marks(values.size(), false);
   if (values.size() < 2) return marks;
   const double center = median(values);
   const double deviation = robust_deviation(values);
   const bool is_scale_known = values.size() >= kMinOutlierCount && deviation > 0;
-  const double reach = std::max(limit * deviation, kNeverOutlierRatio * std::abs(center));
+  const double reach = std::max(kOutlierDeviations * deviation, kNeverOutlierRatio * std::abs(center));
   for (std::size_t i = 0; i < values.size(); ++i) {
     marks[i] =
         is_scale_known ? std::abs(values[i] - center) > reach : is_beyond_factor(values[i], center, kFallbackFactor);

@@ -9,12 +9,6 @@
 #include "mc2/profiler/statistics.hpp"
 
 namespace mc2::profiler {
-namespace {
-
-bool is_inside_unit(double value) { return value > 0 && value < 1; }
-
-} // namespace
-
 Result<std::chrono::milliseconds> budget_of(double seconds) {
   constexpr double kMaxS = 1e6;
   if (!(seconds >= 0 && seconds <= kMaxS)) return Error{ErrorCode::InvalidSpec, "budget_s", "must be 0 to 1e6 s"};
@@ -24,10 +18,6 @@ Result<std::chrono::milliseconds> budget_of(double seconds) {
 Result<void> StoppingOptions::validate() const {
   if (min_count < 1) return Error{ErrorCode::InvalidSpec, "stopping.min_count", "must be at least 1"};
   if (max_count < min_count) return Error{ErrorCode::InvalidSpec, "stopping.max_count", "must be at least min_count"};
-  if (!is_inside_unit(quantile)) return Error{ErrorCode::InvalidSpec, "stopping.quantile", "must be above 0, below 1"};
-  if (!is_inside_unit(confidence)) {
-    return Error{ErrorCode::InvalidSpec, "stopping.confidence", "must be above 0, below 1"};
-  }
   if (!(relative_half_width >= 0)) {
     return Error{ErrorCode::InvalidSpec, "stopping.relative_half_width", "must be 0 or more"};
   }
@@ -38,7 +28,7 @@ void StoppingRule::add(double time_us) { times_us_.push_back(time_us); }
 
 double StoppingRule::relative_half_width() const {
   if (times_us_.empty() || count() < options_.min_count) return std::numeric_limits<double>::infinity();
-  return quantile_interval(times_us_, options_.quantile, options_.confidence).relative_half_width();
+  return quantile_interval(times_us_, kLowQuantile, 0.90).relative_half_width();
 }
 
 bool StoppingRule::is_settled() const { return relative_half_width() <= options_.relative_half_width; }

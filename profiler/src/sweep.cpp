@@ -254,7 +254,8 @@ double Sweep::mean_cost_s(const CaseState& state) const {
 }
 
 /// The reference cases: for every component of an unfinished case, the cheapest finished cases that time that component
-/// alone.
+/// alone. They stay in every round: without them, the drift of late rounds could not be separated from the size of the
+/// cases that are still timed.
 std::vector<std::size_t> Sweep::references() const {
   std::map<Component, std::vector<std::pair<double, std::size_t>>> finished;
   std::map<Component, bool> is_wanted;
@@ -269,7 +270,7 @@ std::vector<std::size_t> Sweep::references() const {
   for (auto& [component, candidates] : finished) {
     if (!is_wanted[component]) continue;
     std::sort(candidates.begin(), candidates.end());
-    const auto count = std::min(candidates.size(), static_cast<std::size_t>(options_.reference_case_count));
+    const auto count = std::min(candidates.size(), std::size_t{kMinDriftRows});
     for (std::size_t i = 0; i < count; ++i) chosen.push_back(candidates[i].second);
   }
   return chosen;
@@ -365,7 +366,7 @@ CaseSummary Sweep::summarise(std::size_t index) const {
   if (times.empty()) return summary;
   summary.sample_count = static_cast<int>(times.size());
   summary.outlier_count = static_cast<int>(times.size() - ordinary.size());
-  summary.low_quantile_us = quantile(times, options_.stopping.quantile);
+  summary.low_quantile_us = quantile(times, kLowQuantile);
   summary.median_us = quantile(times, 0.5);
   summary.p95_us = quantile(times, 0.95);
   summary.noise_ratio = relative_deviation(ordinary);
@@ -392,7 +393,6 @@ Result<void> SweepOptions::validate() const {
   if (max_round_count < 0) return Error{ErrorCode::InvalidSpec, "max_round_count", "must be 0, for no limit, or more"};
   if (max_measurement_count < 0)
     return Error{ErrorCode::InvalidSpec, "max_measurement_count", "must be 0, for no limit, or more"};
-  if (reference_case_count < 0) return Error{ErrorCode::InvalidSpec, "reference_case_count", "must be 0 or more"};
   return stopping.validate();
 }
 

@@ -16,6 +16,7 @@
 #include "mc2/finder/topology_costs.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/device_model.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/topologies.hpp"
 
@@ -49,20 +50,18 @@ std::map<std::string, std::set<std::string>> differing_fields(const std::vector<
 /// The machines for a message: "DIGEST (LABEL; FIELD VALUE, ...), ...", with the number of ranks where they have one.
 std::string named(const std::vector<StoredFingerprint>& machines) {
   auto differing = differing_fields(machines);
-  std::string names;
+  std::vector<std::string> names;
   for (const auto& machine : machines) {
     const std::string label = machine.fingerprint.label();
-    names += (names.empty() ? "" : ", ") + machine.digest.substr(0, kNamedDigits) + " (" + label;
     std::set<std::string>& told = differing[label];
     if (machine.fingerprint.fields.contains("ranks")) told.insert("ranks");
-    std::string separator = "; ";
-    for (const std::string& field : told) {
-      names += std::exchange(separator, ", ") + field + " " +
-               std::string(machine.fingerprint.field(field).substr(0, kShownValue));
-    }
-    names += ")";
+    const auto field_text = [&](const std::string& field) {
+      return field + " " + std::string(machine.fingerprint.field(field).substr(0, kShownValue));
+    };
+    names.push_back(machine.digest.substr(0, kNamedDigits) + " (" + label + (told.empty() ? "" : "; ") +
+                    list_text(told, field_text) + ")");
   }
-  return names;
+  return list_text(names);
 }
 
 /// The machines with a plan or a model of the operator at any m.
@@ -132,10 +131,11 @@ Result<std::vector<StoredFingerprint>> asked_for(const store::Store& store, cons
 
 /// What the question says about its machine, for messages: 'digest "0a1b", link "2.5Gbit,20us"'.
 std::string asked_text(const PlanQuestion& question) {
-  std::string text = question.machine.empty() ? "" : "digest \"" + question.machine.substr(0, kShownValue) + "\"";
+  std::vector<std::string> texts;
+  if (!question.machine.empty()) texts.push_back("digest \"" + question.machine.substr(0, kShownValue) + "\"");
   for (const auto& [field, value] : question.machine_fields)
-    text += (text.empty() ? "" : ", ") + field + " \"" + value.substr(0, kShownValue) + "\"";
-  return text;
+    texts.push_back(field + " \"" + value.substr(0, kShownValue) + "\"");
+  return list_text(texts);
 }
 
 /// The machine that the question means. If several match and the question has no digest, the only one that has the

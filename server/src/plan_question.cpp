@@ -1,7 +1,5 @@
 #include "plan_question.hpp"
 
-#include <algorithm>
-#include <cctype>
 #include <limits>
 #include <utility>
 
@@ -91,7 +89,6 @@ Result<void> read_options(const Query& query, Reader& reader, store::PlanRequest
   reader.read("alignment", options.alignment, 1, planner::kMaxSize);
   reader.read("min_block_rows", options.min_block_rows, 1, planner::kMaxSize);
   reader.read("max_block_count", options.max_block_count, 1, planner::kMaxBlockCount);
-  reader.read("runner_up_count", options.runner_up_count, 0, planner::kMaxRunnerUpCount);
   reader.read("objective_quantile", options.objective_quantile);
   options.require_significant_gain = !reader.flag("allow_small_gain");
   if (const auto contention = query.text("contention")) {
@@ -102,16 +99,25 @@ Result<void> read_options(const Query& query, Reader& reader, store::PlanRequest
   return options.validate();
 }
 
-} // namespace
-
-Result<PlanQuestion> read_plan_question(const Query& query) {
+/// The parameters that hold for one m and for a range. Errors: as read_plan_question.
+Result<store::PlanRequest> read_plan_request(const Query& query) {
   Reader reader(query);
   MC2_ASSIGN(const auto op, read_op(query, reader));
   auto request = store::PlanRequest::usual(op);
   MC2_TRY(read_options(query, reader, request));
-  MC2_ASSIGN(const auto imbalance, query.real("imbalance"));
+  return request;
+}
+
+} // namespace
+
+Result<PlanQuestion> read_plan_question(const Query& query) {
+  MC2_ASSIGN(auto request, read_plan_request(query));
+  Reader reader(query);
+  reader.read("runner_up_count", request.options.runner_up_count, 0, planner::kMaxRunnerUpCount);
+  const auto imbalance = reader.take(query.real("imbalance"));
+  if (reader.error()) return *reader.error();
   if (imbalance) {
-    MC2_ASSIGN(auto routed, planner::with_imbalance(op, *imbalance));
+    MC2_ASSIGN(auto routed, planner::with_imbalance(request.op, *imbalance));
     request.op = routed.op;
     request.options.counts = std::move(routed.counts);
     MC2_TRY(request.options.validate());
@@ -122,17 +128,17 @@ Result<PlanQuestion> read_plan_question(const Query& query) {
 Result<PlanQuestion> read_ranges_question(const Query& query) {
   MC2_ASSIGN(const auto first_m, query.integer("first_m", 1, planner::kMaxSize));
   if (!first_m) return Error{ErrorCode::InvalidSpec, "first_m", "is missing; m is the last one"};
-  MC2_ASSIGN(auto question, read_plan_question(query));
+  MC2_ASSIGN(auto request, read_plan_request(query));
+  MC2_ASSIGN(auto question, to_plan_question(query, std::move(request)));
   question.first_m = first_m;
   return question;
 }
 
 Result<std::string> read_machine(const Query& query) {
-  std::string digits = query.text("machine").value_or("");
-  std::ranges::transform(digits, digits.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (digits.find_first_not_of("0123456789abcdef") == std::string::npos) return digits;
-  return Error{ErrorCode::InvalidSpec, "machine",
-               "is \"" + digits.substr(0, 64) + "\"; give the first hexadecimal digits of a machine's digest"};
+  const std::string text = query.text("machine").value_or("");
+  if (text.empty()) return text;
+  auto digits = store::read_digest(text, 1);
+  return digits ? digits : Error{ErrorCode::InvalidSpec, "machine", digits.error().message};
 }
 
 Result<PlanQuestion> to_plan_question(const Query& query, store::PlanRequest request) {

@@ -38,8 +38,8 @@ struct PlanQuestion {
 /// topology; epoch, transfer. Errors: InvalidSpec, UnknownName, naming the parameter.
 [[nodiscard]] Result<PlanQuestion> read_plan_question(const Query& query);
 
-/// Reads the parameters of a GET of ranges: first_m, and those of read_plan_question(), where m is the last m. Errors:
-/// as read_plan_question.
+/// Reads the parameters of a GET of ranges: first_m, and those of read_plan_question(), where m is the last m, without
+/// imbalance and runner_up_count, which hold for one m. Errors: as read_plan_question.
 [[nodiscard]] Result<PlanQuestion> read_ranges_question(const Query& query);
 
 /// The digits of the parameter machine, in lower case; empty where it is left out. Errors: InvalidSpec naming it.

@@ -5,6 +5,7 @@ const common = JSON.parse(readFileSync(new URL("../../schemas/common.schema.json
 const op = common.$defs.op;
 const operatorNames = {
   kinds: op.properties.kind.enum,
+  poolings: op.properties.tables.properties.pooling.enum,
   poolingKind: op.if.properties.kind.const,
   kindsWithExperts: op.allOf[0].if.properties.kind.enum,
   groupedKinds: op.allOf[1].if.properties.kind.enum,

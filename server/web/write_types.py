@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes src/types.ts, the types of the service's answers that the dashboard reads, from schemas/.
+"""Writes src/types.ts, what the dashboard knows of the service, from schemas/: the types of its answers, and the usual
+and legal values of its parameters.
 
 usage: write_types.py [--check]
 
@@ -46,6 +47,8 @@ PARTS = {
     "LengthEntry": "Exploration.lengths",
     "HistoryPoint": "History.points",
 }
+# Parameters in openapi.yaml.
+PARAMETERS = ["Limit", "LlmFirst", "LlmLast", "LlmRanks"]
 BASIC = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
 
 
@@ -129,9 +132,15 @@ class Types:
         return "{\n" + "\n".join(lines) + f"\n{indent}}}"
 
 
+def parameter_text(name):
+    schema = load("openapi.yaml")["components"]["parameters"][name]["schema"]
+    return f"  {name}: {{" + ", ".join(f"{key}: {schema[key]}" for key in ("default", "minimum", "maximum")) + "},\n"
+
+
 def main():
     types = Types()
     text = "// Written by write_types.py from schemas/; change those.\n\n"
+    text += "export const parameters = {\n" + "".join(map(parameter_text, PARAMETERS)) + "};\n\n"
     text += "\n\n".join(types.texts[name] for name in sorted(types.texts)) + "\n"
     if "--check" not in sys.argv[1:]:
         TARGET.write_text(text)

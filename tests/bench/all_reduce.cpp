@@ -62,8 +62,9 @@ struct Runner {
 Result<Runner> make_runner(Workbench& bench, const planner::Variant& variant, std::int64_t count) {
   planner::Cut cut{{1}};
   cut.block_rows.resize(static_cast<std::size_t>(count) + 1, (bench.op().m - 1) / count);
-  MC2_TRY(bench.check(cut, variant));
-  return Runner{variant, bench.ready(cut, variant).value(), count};
+  MC2_ASSIGN(const auto plan, planner::unpredicted_plan(bench.op(), bench.fingerprint(), variant, cut));
+  MC2_TRY(bench.check(plan));
+  return Runner{variant, bench.ready(plan).value(), count};
 }
 
 /// The variants of these names that the backend offers. Errors: Unsupported when there is none.

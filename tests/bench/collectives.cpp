@@ -14,7 +14,7 @@
 #include "mc2/planner/collective.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
-#include "options/csv.hpp"
+#include "mc2/store/csv.hpp"
 #include "options/numbers.hpp"
 #include "pages/image_file.hpp"
 #include "pages/render.hpp"
@@ -188,7 +188,7 @@ void write_csv(const std::string& path, const std::string& kind, std::span<const
   const auto us = [](double value) { return "," + number(value, "%.5g"); };
   for (const CollectiveTimes& size : sizes)
     for (std::size_t i = 0; i < variants.size(); ++i)
-      file << kind << "," << size.message_bytes << "," << csv_cell(variants[i]) << us(size.lane_us[i])
+      file << kind << "," << size.message_bytes << "," << store::csv_cell(variants[i]) << us(size.lane_us[i])
            << us(size.throughput_us[i]) << us(size.latency_us[i]) << "\n";
   write_file(path, file.str());
 }

@@ -6,7 +6,6 @@
 #include "lanes/affinity.hpp"
 #include "lanes/combine.hpp"
 #include "lanes/signal.hpp"
-#include "lanes/vector_sum.hpp"
 #include "mc2/planner/text.hpp"
 #include "random_fill.hpp"
 
@@ -100,13 +99,7 @@ class TwoRanks {
       target.norm = norm;
       return executor::lanes::sum_in_rank_order(dtype_, partials, target, count);
     }
-    if (dtype_ == DType::F32) {
-      const std::array<const float*, kRanks> floats{reinterpret_cast<const float*>(partials[0]),
-                                                    reinterpret_cast<const float*>(partials[1])};
-      executor::lanes::sum_f32(floats, reinterpret_cast<float*>(own.c.data()), count);
-    } else {
-      executor::lanes::sum_in_rank_order(dtype_, partials, target, count);
-    }
+    executor::lanes::sum_in_rank_order(dtype_, partials, target, count);
     const std::byte* const sum = own.c.data();
     target.residual = own.residual.data();
     executor::lanes::sum_in_rank_order(dtype_, {&sum, 1}, target, count);

@@ -35,8 +35,9 @@ Result<std::vector<std::string>> row_of(planner::OpKind kind) {
   std::array<Prepared*, 2> prepared{};
   for (const bool is_staggered : {false, true}) {
     const auto variant = variant_of(is_staggered ? "staggered" : "rank");
-    MC2_TRY(bench->check(cut, variant));
-    MC2_ASSIGN(const auto ready, bench->ready(cut, variant));
+    MC2_ASSIGN(const auto plan, planner::unpredicted_plan(op, bench->fingerprint(), variant, cut));
+    MC2_TRY(bench->check(plan));
+    MC2_ASSIGN(const auto ready, bench->ready(plan));
     prepared[is_staggered ? 1 : 0] = ready;
   }
   MC2_ASSIGN(const auto alone, time_orders(prepared, RunMode::CommunicationOnly));

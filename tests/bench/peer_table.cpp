@@ -3,10 +3,12 @@
 #include <array>
 
 #include "mc2/planner/text.hpp"
-#include "options/csv.hpp"
+#include "mc2/store/csv.hpp"
 
 namespace mc2::cli {
 namespace {
+
+using store::CsvColumn, store::CsvRow;
 
 constexpr std::size_t kMostShapes = 1000;
 
@@ -17,19 +19,17 @@ constexpr std::array kColumns{CsvColumn{"kind", true},       CsvColumn{"m", true
 
 /// A time or ratio. Errors: Malformed unless above 0.
 Result<double> positive(const CsvRow& row, std::size_t column) {
-  MC2_ASSIGN(const double value, row.number(column, kColumns[column].name));
+  MC2_ASSIGN(const double value, row.number(column));
   if (value > 0) return value;
-  return row.error(column, kColumns[column].name, "is not above 0");
+  return row.error(column, "is not above 0");
 }
 
 Result<OverlapRow> read_row(const CsvRow& row) {
   OverlapRow result;
-  const auto kind = planner::parse_op_kind(row.text(kKind));
-  if (!kind) return Error{kind.error().code, row.place(kKind), kind.error().text()};
-  result.op.kind = kind.value();
-  MC2_ASSIGN(result.op.m, row.whole_number(kM, "m", 1, planner::kMaxSize));
-  MC2_ASSIGN(result.op.n, row.whole_number(kN, "n", 1, planner::kMaxSize));
-  MC2_ASSIGN(result.op.k, row.whole_number(kK, "k", 1, planner::kMaxSize));
+  MC2_ASSIGN(result.op.kind, row.at(kKind, planner::parse_op_kind(row.text(kKind))));
+  MC2_ASSIGN(result.op.m, row.whole_number(kM, 1, planner::kMaxSize));
+  MC2_ASSIGN(result.op.n, row.whole_number(kN, 1, planner::kMaxSize));
+  MC2_ASSIGN(result.op.k, row.whole_number(kK, 1, planner::kMaxSize));
   MC2_ASSIGN(result.serial_us, positive(row, kSerial));
   MC2_ASSIGN(result.ideal_us, positive(row, kIdeal));
   MC2_ASSIGN(result.serial_over_mc2, positive(row, kSpeedup));
@@ -48,7 +48,7 @@ Result<std::vector<OverlapRow>> read_peer_table(std::string_view text, const std
     rows.push_back(std::move(read));
     return {};
   };
-  MC2_TRY(read_csv(text, file, {kColumns, "shape", kMostShapes, true}, take));
+  MC2_TRY(store::read_csv(text, file, {kColumns, "shape", kMostShapes, true}, take));
   if (rows.empty()) return Error{ErrorCode::InvalidSpec, file, "has no shape to draw"};
   return rows;
 }

@@ -6,10 +6,12 @@
 
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/planner.hpp"
-#include "options/csv.hpp"
+#include "mc2/store/csv.hpp"
 
 namespace mc2::cli {
 namespace {
+
+using store::CsvColumn, store::CsvFormat, store::CsvRow;
 
 constexpr double kMib = planner::kBytesPerMib;
 constexpr double kLeastMatmulRows = 128;
@@ -62,16 +64,16 @@ class Cells {
 
   [[nodiscard]] std::string text(Column column) const { return row_.text(column); }
   [[nodiscard]] std::int64_t whole(Column column, std::int64_t low, std::int64_t high) {
-    return value_or(row_.whole_number(column, kColumns[column].name, low, high), low);
+    return value_or(row_.whole_number(column, low, high), low);
   }
-  [[nodiscard]] double number(Column column) { return value_or(row_.number(column, kColumns[column].name), 1.0); }
+  [[nodiscard]] double number(Column column) { return value_or(row_.number(column), 1.0); }
   [[nodiscard]] double positive(Column column) {
     const double value = number(column);
     if (!(value > 0)) fail(column, "is not above 0");
     return value;
   }
   void fail(Column column, const std::string& message) {
-    if (!error_) error_ = row_.error(column, kColumns[column].name, message);
+    if (!error_) error_ = row_.error(column, message);
   }
   [[nodiscard]] const std::optional<Error>& error() const noexcept { return error_; }
 
@@ -190,7 +192,7 @@ Result<std::vector<PublishedCase>> parse_published_cases(std::string_view text, 
     if (cells.error()) return *cells.error();
     return {};
   };
-  MC2_TRY(read_csv(text, file, format, take));
+  MC2_TRY(store::read_csv(text, file, format, take));
   return cases;
 }
 

@@ -38,7 +38,7 @@ struct Rounds {
 Result<void> refine_one(SimulatedNpu npu, bool times_blocks, Rounds& rounds) {
   MC2_ASSIGN(const auto fitted, profiler::fit_cost_model(npu.samples()));
   const profiler::RefineSettings settings{npu.options()};
-  std::vector<profiler::MeasuredCut> measured;
+  std::vector<planner::MeasuredCut> measured;
   MC2_ASSIGN(auto refined, profiler::refine(npu.op(), fitted.model, measured, settings));
   MC2_ASSIGN(const auto plan, planner::make_plan(npu.op(), fitted.model, npu.options()));
   rounds.add(0, npu, plan.cut);

@@ -10,9 +10,9 @@
 
 #include "backends/host/host_backend.hpp"
 #include "lanes/affinity.hpp"
+#include "lanes/combine.hpp"
 #include "lanes/gemm.hpp"
 #include "lanes/signal.hpp"
-#include "lanes/vector_sum.hpp"
 #include "mc2/executor/executor.hpp"
 #include "mc2/executor/verify.hpp"
 #include "mc2/planner/planner.hpp"
@@ -110,12 +110,13 @@ class ByHand {
   void sum_all(Rank& own, std::uint32_t run) {
     constexpr std::int64_t kElements = kBlockRows * kWidth;
     for (std::uint32_t block = 0; block < block_count_; ++block) {
-      std::array<const float*, kRanks> partials{};
+      std::array<const std::byte*, kRanks> partials{};
       for (std::size_t rank = 0; rank < kRanks; ++rank) {
         (void)ranks_[rank].ready.wait_at_least(run * block_count_ + block + 1, Clock::time_point::max());
-        partials[rank] = ranks_[rank].partial.data() + block * kElements;
+        partials[rank] = reinterpret_cast<const std::byte*>(ranks_[rank].partial.data() + block * kElements);
       }
-      lanes::sum_f32(partials, own.c.data() + block * kElements, kElements);
+      auto* const sum = reinterpret_cast<std::byte*>(own.c.data() + block * kElements);
+      lanes::sum_in_rank_order(planner::DType::F32, partials, {sum, kElements, kElements}, kElements);
     }
   }
 

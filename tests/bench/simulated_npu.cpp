@@ -109,9 +109,9 @@ planner::Profile SimulatedNpu::samples() {
   return profile;
 }
 
-profiler::MeasuredCut SimulatedNpu::measure(const planner::Cut& cut, bool times_blocks) {
+planner::MeasuredCut SimulatedNpu::measure(const planner::Cut& cut, bool times_blocks) {
   const planner::LaneTimes us = run(cut);
-  profiler::MeasuredCut measured{.variant = {"imported", {}}, .cut = cut};
+  planner::MeasuredCut measured{{}, {"imported", {}}, cut};
   measured.fused_us = median_us(us.makespan_us);
   measured.serial_us = median_us(serial_us());
   // The standard error of a median of many normal runs is 1.25 times that of their mean.

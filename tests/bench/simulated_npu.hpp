@@ -23,7 +23,7 @@ class SimulatedNpu {
   [[nodiscard]] planner::Profile samples();
   /// Measures a cut: the median of kRunCount runs with its standard error, serial beside it and, with `times_blocks`,
   /// the sums over each lane's blocks.
-  [[nodiscard]] profiler::MeasuredCut measure(const planner::Cut& cut, bool times_blocks);
+  [[nodiscard]] planner::MeasuredCut measure(const planner::Cut& cut, bool times_blocks);
 
   [[nodiscard]] double serial_us() const { return lanes_.time_us(true, op_.m) + lanes_.time_us(false, op_.m); }
   [[nodiscard]] double fused_us(const planner::Cut& cut) const { return run(cut).makespan_us; }

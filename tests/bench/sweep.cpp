@@ -20,8 +20,8 @@ constexpr std::int64_t kPlanCount = 10'000;
 constexpr std::int64_t kLargestM = 16'384;
 constexpr int kRepeatCount = 5;
 
-/// A model from two rates. It takes no time to find, so that the sweep's own time is measured.
-Result<SourcedModel> model_of_rates(const planner::OpSpec& op) {
+/// A model from two rates.
+finder::FoundModel model_of_rates(const planner::OpSpec& op) {
   constexpr double kFlopPerUs = 400e6, kBytesPerUs = 150e3, kLatencyUs = 12, kLaunchUs = 4;
   const auto& traits = planner::traits_of(op.kind);
   const double us_per_row = op.flop_count() / static_cast<double>(traits.cut_axis_length(op)) / kFlopPerUs;
@@ -30,7 +30,15 @@ Result<SourcedModel> model_of_rates(const planner::OpSpec& op) {
   found.model.variants.push_back({{"direct", {}},
                                   {testing::affine(planner::CurveAxis::Rows, kLaunchUs, us_per_row), 0, 1.05},
                                   {testing::affine(planner::CurveAxis::Bytes, kLatencyUs, 1 / kBytesPerUs), 0, 1.15}});
-  return SourcedModel{std::make_shared<const finder::FoundModel>(std::move(found)), "two rates", planner::kMaxSize};
+  return found;
+}
+
+/// A place that takes no time to find a model, so that the sweep's own time is measured.
+FindPlaces planning_by_rates(const store::PlanRequest& asked) {
+  return [asked](const OpFamily& family) -> std::vector<finder::PlanSource> {
+    const finder::AnswerOverM model{family.all_m.front(), planner::kMaxSize, model_of_rates(family.op)};
+    return {planner_with("rates", {model}, asked, [](const auto&) { return "two rates"; })};
+  };
 }
 
 /// The grid with enough values of m for at least kPlanCount plans.
@@ -56,9 +64,9 @@ struct Timing {
 };
 
 /// Times the way from a grid to its table in a file.
-Result<Timing> time_sweep(const PlanGrid& grid, const ModelSources& sources, const GridRun& run) {
+Result<Timing> time_sweep(const PlanGrid& grid, const GridRun& run) {
   const auto start = std::chrono::steady_clock::now();
-  MC2_ASSIGN(auto planned, plan_grid(grid, sources, run));
+  MC2_ASSIGN(auto planned, plan_grid(grid, planning_by_rates(run.asked), run));
   const PlanCounts counts = planned.counts;
   const auto table = make_table(run.format, run.asked, std::move(planned.rows), counts);
   const std::filesystem::path file = std::filesystem::temp_directory_path() / ("mc2-bench-" + std::to_string(getpid()));
@@ -73,7 +81,6 @@ Result<Timing> time_sweep(const PlanGrid& grid, const ModelSources& sources, con
 
 Result<ExitCode> bench_sweep() {
   MC2_ASSIGN(const auto grid, make_grid());
-  const ModelSources sources{model_of_rates};
   std::vector<std::vector<std::string>> rows{
       {"format", "threads", "plans", "of them cut", "refused", "median", "plans/s", "table"}};
   for (const auto& [format, name] : {std::pair{TableFormat::Csv, "csv"}, std::pair{TableFormat::Json, "json"}})
@@ -83,7 +90,7 @@ Result<ExitCode> bench_sweep() {
       std::vector<double> seconds;
       Timing last{};
       for (int i = 0; i < kRepeatCount; ++i) {
-        MC2_ASSIGN(last, time_sweep(grid, sources, run));
+        MC2_ASSIGN(last, time_sweep(grid, run));
         seconds.push_back(last.seconds);
       }
       const std::int64_t plan_count = last.counts.cut + last.counts.uncut;

@@ -146,7 +146,7 @@ class OptionTest(ProgramTest):
 
     def test_tables(self):
         pooled = ["plan", *SHAPE, "--op", "embedding_all_to_all", "--store", self.store]
-        self.refuse(USAGE, pooled, "mc2: --tables: are missing")
+        self.refuse(USAGE, pooled, "mc2: --tables: embedding_all_to_all needs the number of a rank's tables")
         self.refuse(USAGE, [*pooled, "--tables", 4], "mc2: --table-rows: is missing")
         self.refuse(USAGE, [*pooled, "--tables", 4, "--table-rows", 9, "--pooling", "max"], "mc2: --pooling: ")
         self.refuse(

@@ -57,7 +57,7 @@ class EmbeddingTest(ProgramTest):
         def refuse(arguments, *texts):
             self.refuse(USAGE, ["profile", *arguments, *MACHINE, "--store", self.store], *texts)
 
-        refuse(BAGS, "tables: are missing")
+        refuse(BAGS, "tables: embedding_all_to_all needs the number of a rank's tables")
         refuse([*BAGS, "--tables", 4], "--table-rows: is missing")
         refuse([*BAGS, "--table-rows", 4], "tables: is missing")
         refuse([*BAGS, "--tables", 5, "--table-rows", 4], "n: is 32", "multiple of 5, e.g. 35")

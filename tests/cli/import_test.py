@@ -217,7 +217,7 @@ class ImportTest(ProgramTest):
         self.refuse(
             USAGE,
             [*plan, "--k", 3072, "--device", "typo"],
-            "--device: 'typo' is no device",
+            "--device: unknown device 'typo'",
             "imported into the store: npu",
         )
         self.refuse(

@@ -448,7 +448,9 @@ class SettingsTest(ModelTest):
     def test_refusals_name_what_is_wrong(self):
         describe = ["model", "Llama-3-70B", "--topology", TOPOLOGY]
         self.refuse(
-            USAGE, [*describe, "--settings", "sglang"], "--settings: is 'sglang'; legal: vllm, transformer-engine"
+            USAGE,
+            [*describe, "--settings", "sglang"],
+            "--settings: unknown name 'sglang'; legal: vllm, transformer-engine",
         )
         self.refuse(
             USAGE,

@@ -1,8 +1,12 @@
 """mc2 plan --m first:last makes plans as a function of m."""
 
 import json
+import pathlib
+import sys
 
-from program import EXAMPLE_MODEL, MACHINE, NO_ANSWER, SHAPE, USAGE, ProgramTest, keep_document, main
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "server"))
+from program import EXAMPLE_MODEL, MACHINE, NO_ANSWER, SHAPE, USAGE, ProgramTest, keep_document, main  # noqa: E402
+from serving import Service  # noqa: E402  (tests/server is no package)
 
 
 class RangesTest(ProgramTest):
@@ -49,6 +53,15 @@ class RangesTest(ProgramTest):
         self.profiled_and_fitted()
         asked = ["--m", "16:512", *SHAPE[SHAPE.index("--n") :]]
         self.assertIn("90 %", self.succeed("plan", *asked, *MACHINE, "--align", 16, "--store", self.store))
+
+    def test_the_document_is_that_of_the_service(self):
+        asked = ["--n", "64", "--k", "64", *MACHINE]
+        self.profile_and_fit("--m", "48", *asked)  # a model of blocks of columns, which answers for this m alone
+        printed = json.loads(self.succeed("plan", "--m", "40:96", *asked, "--json", "--store", self.store))
+        service = Service(self.store, self.directory)
+        self.addCleanup(service.stop)
+        self.assertEqual(service.json("GET", "/v1/plan/ranges?first_m=40&m=96&n=64&k=64"), printed)
+        self.assertTrue(printed["gaps"][-1]["reason"].startswith("the store has no cost model for "), printed["gaps"])
 
     def test_ranks_that_hold_shards_divide_m(self):
         model = json.loads(EXAMPLE_MODEL.read_text())

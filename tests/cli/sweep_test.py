@@ -87,7 +87,7 @@ class TableTest(SweepTest):
         self.assertEqual(len(by_cell), 6)
         unknown = by_cell["matmul_reduce_scatter", "1000"]
         self.assertEqual((unknown["status"], unknown["refusal"], unknown["n"]), ("refused", "not_found", "8192"))
-        self.assertIn("no document describes matmul_reduce_scatter", unknown["reason"])
+        self.assertIn("--model: no model of matmul_reduce_scatter", unknown["reason"])
         ragged = by_cell["matmul_reduce_scatter", "1001"]
         self.assertEqual(ragged["refusal"], "invalid_spec")
         self.assertIn("multiple of the 8 ranks, e.g. 1008", ragged["reason"])
@@ -189,7 +189,7 @@ class PageTest(SweepTest):
         benefit = 100 * (1 - cut["makespan"]["us"] / cut["serial_us"])
         self.assertRegex(page, rf"(?m)^  down +8 +[\d.]+ % +{benefit:.1f} %$")
         self.assertRegex(page, r"(?m)^  down +2 +- +-$")
-        self.assertEqual(page.count("no document describes"), 1)
+        self.assertEqual(page.count("no model of"), 1)
 
     def test_gains_of_plans_that_are_not_cut_are_marked(self):
         asked = ["sweep", "--models", "Llama-3-8B", "--topology", TOPOLOGY, "--ranks", 8]
@@ -271,7 +271,7 @@ class SourceTest(SweepTest):
             "--ranks",
             "2,1000",
             "--m",
-            "80,96,200",
+            "8,80,96,200",
             *MACHINE,
             "--kinds",
             "matmul_all_reduce",
@@ -280,7 +280,8 @@ class SourceTest(SweepTest):
             self.store,
         )
         rows = list(csv.DictReader(io.StringIO(done.stdout)))
-        kept = [row for row in rows if row["layer"] == "kept" and row["ranks"] == "2"]
+        few, *kept = [row for row in rows if row["layer"] == "kept" and row["ranks"] == "2"]
+        self.assertEqual(few["refusal"], "not_found")  # takes a model of the same m, but says nothing of other m
         self.assertEqual(len(kept), 3)
         for row in kept:
             self.assertIn("kept model of m=96", row["source"])
@@ -292,7 +293,7 @@ class SourceTest(SweepTest):
                 float(row["makespan_us"]), plan["makespan"]["us"], delta=1e-6 * plan["makespan"]["us"]
             )
         for row in rows:
-            if row["layer"] == "other" and row["ranks"] == "2":
+            if row["layer"] == "other" and row["ranks"] == "2" and row["m"] != "8":
                 self.assertIn("transferred from n=64 k=64", row["source"])
                 self.assertEqual(row["provenance"], "extrapolated")
             elif row not in kept:
@@ -373,7 +374,7 @@ class SourceTest(SweepTest):
         self.make_empty_store()
         done = self.mc2(*self.example("--m", 4096, "--kinds", "all_gather_matmul", "--store", self.store, ranks=4))
         self.assertEqual(done.returncode, NO_ANSWER)
-        self.assertIn("--model: no document describes", done.stderr)
+        self.assertIn("--model: no model of", done.stderr)
         self.assertIn("has no cost model", program.unwrapped(done.stderr))
 
     def test_topologies_answer_for_every_layer_after_the_documents(self):

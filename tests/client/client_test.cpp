@@ -229,13 +229,15 @@ TEST(Client, OptionsThatNameNoServiceAreRefused) {
 class RunningService {
  public:
   RunningService() : directory_(std::filesystem::temp_directory_path() / ("mc2-client-" + std::to_string(::getpid()))) {
+    std::filesystem::create_directories(directory_);
     config_.store = directory_ / "store.db";
     config_.port = 0;
     config_.unix_socket = directory_ / "mc2.sock";
-    service_ =
-        server::Service::open(config_, {.utc_now = [] { return std::string("2025-01-02T03:04:05Z"); }, .event = {}})
-            .value();
-    listener_ = server::Listener::open(*service_, config_, {}).value();
+    const auto open_service = [this] {
+      return server::Service::open(config_,
+                                   {.utc_now = [] { return std::string("2025-01-02T03:04:05Z"); }, .event = {}});
+    };
+    listener_ = server::Listener::open(open_service, config_, {}).value();
     thread_ = std::jthread([this] { listener_->run(); });
   }
   ~RunningService() {
@@ -252,7 +254,6 @@ class RunningService {
  private:
   std::filesystem::path directory_;
   server::Config config_;
-  std::unique_ptr<server::Service> service_;
   std::unique_ptr<server::Listener> listener_;
   std::jthread thread_;
 };

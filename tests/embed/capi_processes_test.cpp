@@ -84,6 +84,8 @@ int wrong_call(mc2_collectives* collectives, int rank) {
   if (mc2_all_reduce(collectives, nullptr, 4, MC2_F32) != MC2_ERROR_INVALID_SPEC) return 5;
   if (mc2_all_reduce(collectives, data.data(), 3, MC2_F32) != MC2_ERROR_INVALID_SPEC) return 6;
   if (mc2_all_reduce(collectives, data.data(), 4, 99) != MC2_ERROR_UNKNOWN_NAME) return 7;
+  if (std::string(last_error().message).find("legal: 1 to 4") == std::string::npos) return 10;
+  if (mc2_all_reduce(collectives, data.data(), 4, MC2_F8E4M3) != MC2_ERROR_INVALID_SPEC) return 11;
   if (mc2_all_to_all(collectives, data.data(), data.data(), 8) != MC2_ERROR_INVALID_SPEC) return 8;
   const auto child = testing::run_processes(1, [&](int) {
     const bool is_refused = mc2_all_reduce(collectives, data.data(), 4, MC2_F32) == MC2_ERROR_FORK;

@@ -55,6 +55,17 @@ TEST(CRefusals, OfOperators) {
   spec = op();
   spec.pooling = 9;
   EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_INVALID_SPEC, "op.pooling", "is 9, but there are no tables");
+  spec = op();
+  spec.top_k = 1;
+  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_INVALID_SPEC, "op.top_k", "is 1, but expert_count is 0");
+  spec = op();
+  spec.table_count = 2;
+  spec.table_rows = 10;
+  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_INVALID_SPEC, "op.table_count", "only embedding_all_to_all has tables");
+  spec = op();
+  spec.kind = MC2_EMBEDDING_ALL_TO_ALL;
+  EXPECT_REFUSED(sizes_of(spec), MC2_ERROR_INVALID_SPEC, "op.table_count",
+                 "embedding_all_to_all needs the number of a rank's tables");
 }
 
 TEST(CRefusals, OfStructsThatCannotBe) {
@@ -144,6 +155,12 @@ TEST(CRefusals, OfMachines) {
   options.native_communicator_count = 2;
   EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.native_communicators",
                  "NULL");
+  void* native[] = {&options, &options};
+  options.native_communicators = native;
+  EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_UNSUPPORTED, "native_communicators", "host");
+  options.native_communicator_count = 0;
+  EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.native_communicator_count",
+                 "is 0, but native_communicators is given");
   options = two_ranks();
   options.local_size = 2;
   EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.rank_zero", "local_size");
@@ -164,6 +181,31 @@ TEST(CRefusals, OfMachines) {
   options.reserved = 1;
   EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_STRUCT, "options.reserved", "MC2_INIT");
   EXPECT_EQ(ranks, nullptr);
+}
+
+TEST(CRefusals, OfPlansForAnotherNumberOfRanks) {
+  mc2_machine* const here = machine(); // of 2 ranks
+  auto spec = op();
+  spec.world_size = 4;
+  mc2_plan* plan = nullptr;
+  EXPECT_REFUSED(mc2_plan_uncut(&spec, here, &plan), MC2_ERROR_INVALID_SPEC, "ranks", "4, but the machine has 2");
+  spec.world_size = 2;
+  MC2_ASSERT_OK(mc2_plan_uncut(&spec, here, &plan));
+  mc2_free_machine(here);
+  const char* text = nullptr;
+  MC2_ASSERT_OK(mc2_plan_to_json(plan, &text, nullptr));
+  std::string json = text;
+  mc2_free_plan(plan);
+  const std::string two = R"("ranks":"2")";
+  ASSERT_NE(json.find(two), std::string::npos) << json;
+  json.replace(json.find(two), two.size(), R"("ranks":"4")");
+  MC2_ASSERT_OK(mc2_plan_from_json(json.data(), json.size(), &plan));
+  const Directory directory;
+  mc2_store* store = nullptr;
+  MC2_ASSERT_OK(mc2_store_open(directory.file("store.db").c_str(), 0, &store));
+  EXPECT_REFUSED(mc2_store_put_plan(store, plan, nullptr), MC2_ERROR_INVALID_SPEC, "ranks", "2, but the machine has 4");
+  mc2_free_store(store);
+  mc2_free_plan(plan);
 }
 
 TEST(CRefusals, OfBuffers) {
@@ -507,6 +549,8 @@ TEST(CStoreRefusals, OfStoresThatAreNewerMissingDamagedOrReadOnly) {
   options.store = path.c_str();
   mc2_context* context = nullptr;
   EXPECT_EQ(mc2_context_create(&options, &context), MC2_ERROR_NEWER_VERSION);
+  std::ofstream(path) << std::string(4096, 'x');
+  EXPECT_EQ(mc2_context_create(&options, &context), MC2_ERROR_CORRUPT);
 }
 
 TEST(CContextRefusals, NameTheirReason) {

@@ -191,9 +191,30 @@ TEST_F(PlanFinders, AStoreThatCannotBeMadeIsAWarning) {
     };
     const auto finder = PlanFinder::open(options);
     ASSERT_TRUE(finder.ok()) << store;
-    EXPECT_EQ(finder.value().find(client::examples::question()).error().code, ErrorCode::NotFound);
+    const auto missing = finder.value().find(client::examples::question());
+    EXPECT_EQ(missing.error().code, ErrorCode::NotFound);
+    EXPECT_THAT(missing.error().message, AllOf(HasSubstr("kept plans: "), HasSubstr(reason)));
     EXPECT_THAT(warnings, ElementsAre(HasSubstr(reason)));
   }
+}
+
+TEST_F(PlanFinders, APlanSaysWhyTheStoreWasLeftOut) {
+  const auto question = client::examples::question();
+  FinderOptions options;
+  options.models = {model(question)};
+  for (const std::filesystem::path& store : {std::filesystem::path("/dev/null"), directory_}) {
+    options.store = store;
+    const auto found = PlanFinder::open(options).value().find(question);
+    ASSERT_TRUE(found.ok()) << found.error().text();
+    EXPECT_THAT(found.value()->misses, ElementsAre(HasSubstr("kept plans: " + store.string())));
+  }
+}
+
+TEST_F(PlanFinders, ADamagedStoreIsAnErrorEvenBesideAModel) {
+  auto options = with_store();
+  options.models = {model(client::examples::question())};
+  std::ofstream(options.store) << std::string(4096, 'x');
+  EXPECT_EQ(PlanFinder::open(options).error().code, ErrorCode::Corrupt);
 }
 
 TEST_F(PlanFinders, RefusesIllegalQuestionsAndOptions) {
@@ -291,6 +312,14 @@ TEST_F(PlanFinders, AreSharedByThreads) {
   EXPECT_EQ(found_count, 80);
 }
 
+TEST(FinderOptions, NameWhatTheUserOfTheProgramSets) {
+  Environment environment;
+  environment.server_url = "http://127.0.0.1:1";
+  const auto options = finder_options(environment);
+  EXPECT_EQ(options.service->names.token, "MC2_SERVER_TOKEN");
+  EXPECT_EQ(options.service->names.ca_file, "MC2_SERVER_CA");
+}
+
 TEST(UncutPlan, IsWhatTheBackendRunsUnfusedAndReadsBack) {
   const auto machine = executor::find_backend("host").value()->fingerprint({});
   for (const auto& traits : planner::op_registry()) {
@@ -309,6 +338,14 @@ TEST(UncutPlan, RefusesMachinesThatThisBuildDoesNotKnow) {
   EXPECT_EQ(uncut_plan(op, {}).error().code, ErrorCode::UnknownName);
   EXPECT_EQ(uncut_plan(op, {{{"backend", "torch/gloo"}}}).error().code, ErrorCode::UnknownName);
   EXPECT_EQ(uncut_plan({}, {{{"backend", "host"}}}).error().code, ErrorCode::InvalidSpec);
+}
+
+TEST(UncutPlan, RefusesAMachineOfAnotherNumberOfRanks) {
+  auto op = client::examples::question().op;
+  op.world_size = 4;
+  const auto machine = executor::find_backend("host").value()->fingerprint({}); // of 2 ranks
+  EXPECT_EQ(uncut_plan(op, machine).error().code, ErrorCode::InvalidSpec);
+  EXPECT_EQ(uncut_plan(op, machine).error().text(), "ranks: 4, but the machine has 2");
 }
 
 } // namespace

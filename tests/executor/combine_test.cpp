@@ -35,6 +35,17 @@ TEST(SumInRankOrder, AddsInTheOrderOfRanksForLengthsAroundTheTile) {
   }
 }
 
+TEST(SumPastCaches, GivesTheSameBits) {
+  constexpr std::int64_t kCount = (1 << 19) + 5; // 2 MiB and more is written past the caches
+  std::vector<std::vector<float>> partials(3, std::vector<float>(kCount));
+  for (std::size_t i = 0; i < kCount; ++i) partials[0][i] = partials[1][i] = 0.1F * static_cast<float>(i % 977);
+  partials[2].assign(kCount, 1e-3F);
+  std::vector<float> expected(kCount), result(kCount);
+  sum_in_rank_order(planner::DType::F32, addresses(partials), {bytes_of(expected), kCount, kCount}, kCount);
+  sum_past_caches(planner::DType::F32, addresses(partials), {bytes_of(result), kCount, kCount}, kCount);
+  EXPECT_EQ(result, expected);
+}
+
 TEST(SumInRankOrder, AccumulatesShortTypesInF32) {
   // In bf16 1 + 2^-8 rounds to 1 (a tie goes to even), so both addends would be lost. Their f32 sum 1 + 2^-7 is a bf16
   // number.

@@ -164,6 +164,12 @@ TEST(HostCommunicator, RefusesTransposedWeightsAndAPlaceAmongProcesses) {
   CommunicatorOptions options;
   options.process = ProcessPlace{0, "key"};
   EXPECT_THAT(open_host(options, {}).error().text(), HasSubstr("takes no place among processes"));
+  options.process.reset();
+  int something = 0;
+  options.native_communicators = {&something, &something};
+  EXPECT_EQ(open_host(options, {}).error().code, ErrorCode::Unsupported);
+  EXPECT_EQ(open_host(options, {}).error().field, "native_communicators");
+  options.native_communicators.clear();
   options.process = ProcessPlace{2, "key"};
   EXPECT_THAT(options.validate().error().text(), HasSubstr("rank 2 of 2; legal are 0..1"));
   options.process = ProcessPlace{0, ""};

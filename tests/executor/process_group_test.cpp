@@ -187,6 +187,35 @@ TEST_P(ProcessGroups, TwoRanksInOneProcessAreRefused) {
   EXPECT_THAT(thrown([this] { (void)open(1, "one process", 2); }), HasSubstr("every process holds one rank"));
 }
 
+TEST(SharedMemoryGroup, TwoRanksInOneProcessAreBothTold) {
+  const std::string key = "both told " + std::to_string(getpid());
+  for (const int first : {0, 1}) { // rank 0 waits for rank 1, or rank 1 for rank 0's memory
+    std::string told;
+    std::jthread waiting([&] { told = thrown([&] { (void)open_process_group({first, key}, 2, kDeadline); }); });
+    const auto start = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(std::chrono::milliseconds{300});
+    EXPECT_THAT(thrown([&] {
+                  (void)open_process_group({1 - first, key}, 2, kDeadline);
+                }),
+                HasSubstr("every process holds one rank"));
+    waiting.join();
+    EXPECT_THAT(told, HasSubstr("another thread of this process came as rank " + std::to_string(1 - first)));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, kDeadline);
+  }
+}
+
+TEST(SharedMemoryGroup, RanksOfWorldsOfOtherSizesAreToldAtOnceAndMayTryAgain) {
+  const auto codes = run_processes(2, [](int rank) {
+    const ProcessPlace place{rank, "sizes " + std::to_string(getppid())};
+    const auto start = std::chrono::steady_clock::now();
+    const std::string told = thrown([&] { (void)open_process_group(place, 2 + rank, kDeadline); });
+    if (has(told, "rank 1 opens a world of 3, rank 0 one of 2") != 0) return 1;
+    if (std::chrono::steady_clock::now() - start > kDeadline) return 2;
+    return open_process_group(place, 2, kDeadline)->maximum(rank) == 1 ? 0 : 3;
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
 TEST_P(ProcessGroups, ARankThatIsThereTwiceIsRefused) {
   const auto codes = run_processes(3, [this](int rank) {
     const std::string message =

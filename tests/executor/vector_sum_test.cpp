@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -23,9 +22,10 @@ std::vector<std::vector<float>> make_partials(std::size_t count, std::size_t len
   return partials;
 }
 
-std::vector<const float*> addresses(const std::vector<std::vector<float>>& partials) {
-  std::vector<const float*> found;
-  for (const auto& partial : partials) found.push_back(partial.data());
+template <typename Element>
+std::vector<const std::byte*> addresses(const std::vector<std::vector<Element>>& partials) {
+  std::vector<const std::byte*> found;
+  for (const auto& partial : partials) found.push_back(reinterpret_cast<const std::byte*>(partial.data()));
   return found;
 }
 
@@ -79,18 +79,16 @@ void expect_rounded_once() {
     const auto partials = every_number<Element>(count);
     for (const Vectors widest : {Vectors::None, Vectors::Avx2, Vectors::Avx512}) {
       auto given = partials;
-      std::vector<const Element*> from;
-      for (const auto& partial : given) from.push_back(partial.data());
+      const auto from = addresses(given);
       auto& result = given[count - 1];
-      const std::span<const Element* const> all(from);
+      const std::span<const std::byte* const> all(from);
       const auto length = static_cast<std::int64_t>(result.size());
-      std::vector<float> left(result.size()), right(result.size());
+      std::vector<std::vector<float>> both(2, std::vector<float>(result.size()));
       std::vector<Element> in_two_steps(result.size());
-      sum_short(all.first(count - 1), left.data(), length, widest);
-      sum_short(all.last(1), right.data(), length, widest);
-      const std::array<const float*, 2> both{left.data(), right.data()};
-      sum_short(std::span<const float* const>(both), in_two_steps.data(), length, widest);
-      sum_short(all, result.data(), length, widest);
+      sum_short<Element>(all.first(count - 1), both[0].data(), length, widest);
+      sum_short<Element>(all.last(1), both[1].data(), length, widest);
+      sum_short<float>(addresses(both), in_two_steps.data(), length, widest);
+      sum_short<Element>(all, result.data(), length, widest);
       for (std::size_t i = 0; i < result.size(); ++i) {
         float expected = load(partials[0][i]);
         for (std::size_t rank = 1; rank < count; ++rank) expected += load(partials[rank][i]);
@@ -126,8 +124,7 @@ TEST(VectorSum, IntegersWrap) {
     add_i8(partials[1].data(), added.data(), static_cast<std::int64_t>(length));
     add_i8(partials[2].data(), added.data(), static_cast<std::int64_t>(length));
     EXPECT_EQ(added, expected);
-    const std::vector<const std::int8_t*> from{partials[0].data(), partials[1].data(), partials[2].data()};
-    sum_i8(from, partials[1].data(), static_cast<std::int64_t>(length));
+    sum_i8(addresses(partials), partials[1].data(), static_cast<std::int64_t>(length));
     EXPECT_EQ(partials[1], expected);
   }
 }

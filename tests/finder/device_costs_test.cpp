@@ -50,7 +50,7 @@ struct Imported {
     measured.cut = cut;
     measured.fused_us = fused_us;
     measured.serial_us = 1874;
-    measured.pair_count = 20;
+    measured.run_count = 20;
     measured.relative_error = 0.005;
     cuts.push_back(measured);
   }

@@ -332,6 +332,27 @@ TEST(FindRanges, ATransferredModelReachesToTheEndOfTheRange) {
   }
 }
 
+TEST(FindOver, SaysHowFarEachAnswerHolds) {
+  Models models;
+  models.add(1024, 1);
+  models.add(4096, 0.2);
+  // Blocks of up to 64 rows are cut by columns, which takes a model of the same m; 1024 is nearer to 1500 than 4096 is.
+  const std::vector<std::int64_t> all_m{4, 8, 512, 1024, 1500, 4096, 8192};
+  const auto answers = find_over(models.finder(), question(1), all_m);
+  std::vector<std::pair<std::int64_t, std::int64_t>> parts;
+  for (const AnswerOverM& answer : answers) {
+    parts.emplace_back(answer.first_m, answer.last_m);
+    for (const std::int64_t m : all_m) {
+      if (m < answer.first_m || m > answer.last_m) continue;
+      const auto alone = models.find(question(m));
+      ASSERT_EQ(alone.ok(), answer.found.ok()) << m;
+      EXPECT_TRUE(!alone || is_same_answer(alone.value(), answer.found.value())) << m;
+    }
+  }
+  EXPECT_THAT(parts,
+              ::testing::ElementsAre(std::pair(4, 4), std::pair(8, 8), std::pair(512, 1500), std::pair(4096, 8192)));
+}
+
 TEST(FindRanges, WhatCannotBeAsked) {
   Models models;
   EXPECT_EQ(find_ranges(models.finder(), question(2000), 1000).error().code, ErrorCode::NotFound);

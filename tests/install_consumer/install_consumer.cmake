@@ -130,6 +130,16 @@ step("run it with everything disabled" EXIT 0 OUTPUT "1 blocks, .*mc2 is disable
 step("run the example on a link that was not tuned" EXIT 0 OUTPUT "no plan .*running uncut"
   COMMAND ${program} ${store} --link 3Gbit)
 
+# Damage is no "no plan yet".
+string(REPEAT "no database " 400 garbage)
+file(WRITE ${WORK_DIR}/damaged.db "${garbage}")
+step("refuse a damaged store" EXIT 2 OUTPUT "host_program: .*damaged.db" COMMAND ${program} --store ${WORK_DIR}/damaged.db ${link})
+step("refuse a damaged store in C" EXIT 2 OUTPUT "c_program: mc2_context_create: .*damaged.db"
+  COMMAND ${CMAKE_COMMAND} -E env MC2_STORE=${WORK_DIR}/damaged.db ${WORK_DIR}/by_make/c_program 1Gbit,20us)
+step("do without a store where none can be" EXIT 0 OUTPUT "no plan .*/dev/null.*running uncut" COMMAND ${program} --store /dev/null ${link})
+step("do without a store where none can be in C" EXIT 0 OUTPUT "no plan .*/dev/null.*running uncut"
+  COMMAND ${CMAKE_COMMAND} -E env MC2_STORE=/dev/null ${WORK_DIR}/by_make/c_program 1Gbit,20us)
+
 file(READ ${plan} whole)
 string(LENGTH "${whole}" length)
 math(EXPR half "${length} / 2")

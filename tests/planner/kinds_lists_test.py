@@ -120,8 +120,6 @@ class KindsLists(unittest.TestCase):
         self.assertEqual(
             re.findall(r'^_KIND = "(\w+)"', (TORCH / "embeddings.py").read_text(), re.MULTILINE), self.pooling
         )
-        (chosen,) = re.findall(r"^KINDS = \((.+)\)$", (TORCH / "_chosen.py").read_text(), re.MULTILINE)
-        self.assertEqual(re.findall(r'"(\w+)"', chosen), self.grouped)
 
 
 if __name__ == "__main__":

@@ -212,5 +212,17 @@ TEST(Plan, WhatMayDifferIsLeftAlone) {
   }
 }
 
+TEST(Validation, OfRunsHasTheIntervalOfTheirError) {
+  // fused / serial is 0.8; 1.96 errors of 5 % are 9.8 % of that: 0.8 * 0.902 to 0.8 * 1.098.
+  const Validation known = validation_of({.fused_us = 80, .serial_us = 100, .run_count = 7, .relative_error = 0.05});
+  EXPECT_NEAR(known.benefit, 0.2, 1e-12);
+  EXPECT_NEAR(known.benefit_low, 0.1216, 1e-12);
+  EXPECT_NEAR(known.benefit_high, 0.2784, 1e-12);
+  EXPECT_EQ(known.pair_count, 7);
+  // An unknown error counts as 1 %: 1 - 0.8 * 1.0196. No error makes a time negative.
+  EXPECT_NEAR(validation_of({.fused_us = 80, .serial_us = 100}).benefit_low, 0.18432, 1e-12);
+  EXPECT_EQ(validation_of({.fused_us = 80, .serial_us = 100, .relative_error = 0.6}).benefit_high, 1);
+}
+
 } // namespace
 } // namespace mc2::planner::plan_test

@@ -32,6 +32,17 @@ TEST(Text, TimesHaveTheUnitThatReadsBest) {
   EXPECT_EQ(time_text(1.5e6), "1.5 s");
 }
 
+TEST(Text, IntervalsHaveTheUnitOfEachEnd) {
+  EXPECT_EQ(percent_interval_text(-0.004, 0.218), "-0.4 % to 21.8 %");
+  EXPECT_EQ(time_interval_text(803, 1200), "803.0 us to 1.2 ms");
+}
+
+TEST(Text, ListsAreOfTextsAndOfWholeNumbers) {
+  EXPECT_EQ(list_text(std::array<std::string_view, 3>{"", "b", "c"}), ", b, c");
+  EXPECT_EQ(list_text(std::array{512, 896, 896}, " + "), "512 + 896 + 896");
+  EXPECT_EQ(list_text(std::array<int, 0>{}), "");
+}
+
 TEST(Text, BytesHaveTheLargestUnitThatLeavesAWholeOne) {
   EXPECT_EQ(bytes_text(0), "0 B");
   EXPECT_EQ(bytes_text(1023), "1023 B");
@@ -59,8 +70,45 @@ TEST(Text, NamesAreFoundOrTheLegalOnesTold) {
   const auto unknown = find_named(kColours, std::string(70, 'x'), std::identity(), "paint", "colour");
   ASSERT_FALSE(unknown.ok());
   EXPECT_EQ(unknown.error().code, ErrorCode::UnknownName);
-  EXPECT_EQ(unknown.error().text(), "paint: unknown colour '" + std::string(64, 'x') + "'; legal: red, blue");
+  EXPECT_EQ(unknown.error().text(), "paint: unknown colour '" + std::string(64, 'x') + "...'; legal: red, blue");
 }
+
+TEST(Text, EnumeratorsHaveNames) {
+  enum class Side : std::uint8_t { Left, Right, Middle };
+  static constexpr Name<Side> kSides[]{{Side::Left, "left"}, {Side::Right, "right"}};
+  EXPECT_EQ(name_of<Side>(kSides, Side::Right), "right");
+  EXPECT_EQ(name_of<Side>(kSides, Side::Middle), "unknown");
+  EXPECT_EQ(parse_name<Side>(kSides, "right", "side").value(), Side::Right);
+  EXPECT_EQ(parse_name<Side>(kSides, "up", "side").error().text(), "side: unknown name 'up'; legal: left, right");
+}
+
+TEST(OneLine, ControlCharactersBecomeSpaces) { EXPECT_EQ(one_line("a\nb\x1b[2Jc\x7f"), "a b [2Jc "); }
+
+TEST(OneLine, C1ControlCharactersBecomeSpaces) {
+  // U+009B is CSI, which terminals take for ESC [; U+00A0 and U+00E9 (C3 A9) are text.
+  EXPECT_EQ(one_line("a\xC2\x9B"
+                     "2J\xC2\x80\xC2\xA0\xC3\xA9"),
+            "a 2J \xC2\xA0\xC3\xA9");
+}
+
+TEST(OneLine, SeparatorsOfLinesBecomeSpaces) {
+  EXPECT_EQ(one_line("a\u2028key: 1\u2029\u2027"), "a key: 1 \u2027");
+  EXPECT_TRUE(has_control("a\u2028"));
+  EXPECT_FALSE(has_control("a\u2027\u00e9"));
+}
+
+TEST(OneLine, CutsBetweenCharacters) {
+  EXPECT_EQ(one_line("ab\xC3\xA9"
+                     "c",
+                     3),
+            "ab...");
+  EXPECT_EQ(one_line("ab\xC3\xA9"
+                     "c",
+                     4),
+            "ab\xC3\xA9...");
+}
+
+TEST(OneLine, HalfACharacterAtTheEndStays) { EXPECT_EQ(one_line("a\xC2"), "a\xC2"); }
 
 } // namespace
 } // namespace mc2::text_test

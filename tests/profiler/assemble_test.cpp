@@ -136,14 +136,16 @@ TEST(Assemble, RefusesWhatCannotBeOfThePublishedDeviceThatItIsNamedAfter) {
 
 TEST(Assemble, TellsWhetherCutsAreOfTheOperator) {
   TimingSet set;
-  ASSERT_TRUE(set.add(FusedTiming{.blocks = "4x512", .fused_us = 900}));
+  ASSERT_TRUE(set.add(FusedTiming{{{.fused_us = 900}, "4x512"}}));
   const ImportQuestion question{OpKind::MatmulAllReduce, DType::F16, 8, 4096, 8192, 3072, "npu"};
   EXPECT_THAT(check_import(set, {}, question).error().message, HasSubstr("4x512"));
   EXPECT_TRUE(check_import(set, {}, {})); // without a stated operator there is nothing to contradict
 }
 
 FusedTiming cut_run(const std::string& blocks, double fused_us, double serial_us, std::int64_t line) {
-  return {.blocks = blocks, .fused_us = fused_us, .serial_us = serial_us, .line = line};
+  FusedTiming run{{{.fused_us = fused_us, .serial_us = serial_us}, blocks}};
+  run.line = line;
+  return run;
 }
 
 Error error_of(const std::vector<FusedTiming>& runs, const std::string& device) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <random>
+
 #include "mc2/planner/planner.hpp"
 #include "support/invented_bench.hpp"
 
@@ -57,6 +60,43 @@ TEST(Race, ASpentBudgetLeavesAsManyPairsAsAnIntervalNeeds) {
   EXPECT_EQ(bench.runs, 3 * 2 + 6 * (2 + 2 * 2));
 }
 
+TEST(Race, OfSeveralCutsTakesAsManyPairsAsAllTheirIntervalsNeed) {
+  SteadyBench bench;
+  RaceSettings settings;
+  settings.budget = std::chrono::milliseconds(0);
+  // With 1.25 % for each of four, 1 - 2 / 2^8 = 99.2 % is enough, and 1 - 2 / 2^7 = 98.4 % is not.
+  const auto raced = race(bench, std::vector(4, halves(kFew)), settings, "race").value();
+  EXPECT_EQ(raced.round_count, 8);
+  settings.max_rounds = 7;
+  EXPECT_EQ(race(bench, std::vector(4, halves(kFew)), settings, "race").value().round_count, 7);
+}
+
+/// Every run takes 1 ms, with a log-normal noise of 5 %.
+class NoisyBench final : public test::InventedBench {
+ public:
+  NoisyBench() : InventedBench(invented_op(), {{kMany, {}}}) {}
+  double time_us(std::size_t, RunPart) override { return 1000 * std::exp(noise_(random_)); }
+
+ private:
+  std::mt19937_64 random_{1};
+  std::normal_distribution<double> noise_{0, 0.05};
+};
+
+TEST(Race, OfManyCutsThatGainNothingSeldomKeepsOne) {
+  NoisyBench bench;
+  std::vector<planner::Plan> cuts;
+  for (int rows = 64; rows <= 12 * 64; rows += 64)
+    cuts.push_back(
+        planner::unpredicted_plan(invented_op(), {}, kMany, planner::equal_blocks(invented_op(), rows)).value());
+  RaceSettings settings;
+  settings.times_parts = false;
+  int kept = 0;
+  constexpr int kRaces = 400;
+  for (int i = 0; i < kRaces; ++i) kept += winner_of(std::vector{race(bench, cuts, settings, "race").value()}) >= 0;
+  // 2.5 % by the intervals. With one of 95 % for each cut, 80 or more would be kept.
+  EXPECT_LE(kept, kRaces / 20);
+}
+
 TEST(Race, WithoutPartsTimesPairsAlone) {
   SteadyBench bench;
   RaceSettings settings;
@@ -69,7 +109,7 @@ TEST(Race, WithoutPartsTimesPairsAlone) {
   EXPECT_EQ(bench.runs, 8 * 2 + (2 + 6) * 2);
 }
 
-TEST(Race, IsStoppedBetweenRounds) {
+TEST(Race, IsStoppedBetweenRuns) {
   SteadyBench bench;
   TuneHooks hooks;
   hooks.is_cancelled = [&] { return bench.runs > 30; };
@@ -77,6 +117,7 @@ TEST(Race, IsStoppedBetweenRounds) {
   ASSERT_FALSE(raced);
   EXPECT_EQ(raced.error().code, ErrorCode::Cancelled);
   EXPECT_EQ(raced.error().field, "race 1");
+  EXPECT_LE(bench.runs, 36); // the parts of a round are timed together
 }
 
 TEST(Race, RefusesSettingsThatCannotBe) {

@@ -17,6 +17,7 @@ namespace {
 using planner::CostModel;
 using planner::CurveAxis;
 using planner::Cut;
+using planner::MeasuredCut;
 
 /// The factors that show only when both lanes run, not in either lane alone.
 struct Factors {
@@ -43,16 +44,16 @@ const std::vector<Cut> kCuts{{{512, 3584}},
                              {std::vector<std::int64_t>(16, 256)}};
 
 /// The race of a cut on a machine that `truth` describes, now `drift` times slower than when it was profiled.
-RaceObservation observe(const CostModel& truth, const Cut& cut, double drift = 1) {
+MeasuredCut observe(const CostModel& truth, const Cut& cut, double drift = 1) {
   const double compute_us = drift * (20 + 0.5 * 4096), communication_us = drift * (30 + 0.5 * 4096);
   const CostModel now = planner::anchored(truth, truth.op, compute_us, communication_us);
   const auto& variant = truth.variants[0].variant;
-  return {variant, cut, planner::predict_cut(truth.op, now, variant, cut).value().makespan.us, compute_us,
-          communication_us};
+  const double fused_us = planner::predict_cut(truth.op, now, variant, cut).value().makespan.us;
+  return {{.fused_us = fused_us, .compute_us = compute_us, .communication_us = communication_us}, variant, cut};
 }
 
-std::vector<RaceObservation> observe_all(const CostModel& truth) {
-  std::vector<RaceObservation> observations;
+std::vector<MeasuredCut> observe_all(const CostModel& truth) {
+  std::vector<MeasuredCut> observations;
   for (const Cut& cut : kCuts) observations.push_back(observe(truth, cut));
   return observations;
 }
@@ -149,7 +150,7 @@ TEST(Recalibrate, LeavesAModelThatIsRight) {
 
 TEST(Recalibrate, DoesNotTakeDriftForContention) {
   // The machine slows down from race to race; its uncut parts slow down by the same factor.
-  std::vector<RaceObservation> observations;
+  std::vector<MeasuredCut> observations;
   double drift = 0.8;
   for (const Cut& cut : kCuts) observations.push_back(observe(model_with({1.2, 1.3, 0}), cut, drift += 0.1));
   const auto found = recalibrate(model_with({1, 1, 0}), observations, kOpenMind).value();
@@ -220,8 +221,8 @@ TEST(Recalibrate, RefusesTimesThatAreNoTimes) {
   const CostModel model = model_with(kTruth);
   for (const double time_us :
        {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
-    for (double RaceObservation::*field :
-         {&RaceObservation::fused_us, &RaceObservation::compute_us, &RaceObservation::communication_us}) {
+    for (double MeasuredCut::*field :
+         {&MeasuredCut::fused_us, &MeasuredCut::compute_us, &MeasuredCut::communication_us}) {
       auto observations = observe_all(model);
       observations.back().*field = time_us;
       const auto refused = recalibrate(model, observations);

@@ -16,6 +16,7 @@ namespace {
 using planner::CostModel;
 using planner::CurveAxis;
 using planner::Cut;
+using planner::MeasuredCut;
 using ::testing::HasSubstr;
 
 /// A model of 4096 rows whose lanes are balanced.
@@ -33,7 +34,9 @@ CostModel model_with(double compute_slowdown, double communication_slowdown, dou
 MeasuredCut measure(const CostModel& truth, const Cut& cut, double drift = 1) {
   const auto& variant = truth.variants[0].variant;
   const auto plan = planner::predict_cut(truth.op, truth, variant, cut).value();
-  return {variant, cut, drift * plan.makespan.us, drift * plan.serial_us, 0, 0, 0.002};
+  return {{.fused_us = drift * plan.makespan.us, .serial_us = drift * plan.serial_us, .relative_error = 0.002},
+          variant,
+          cut};
 }
 
 double best_us(const CostModel& truth, const planner::PlanOptions& options) {
@@ -293,7 +296,7 @@ TEST(Refine, TooManyCutsAreRefusedAtOnce) {
   const CostModel model = model_with(1.15, 1.15, 0);
   std::vector<MeasuredCut> measured;
   for (std::int64_t first = 1; first <= 300; ++first)
-    measured.push_back({model.variants[0].variant, {{first, 4096 - first}}, 3000.0});
+    measured.push_back({{3000.0}, model.variants[0].variant, {{first, 4096 - first}}});
   EXPECT_EQ(refine(model.op, model, measured, settings()).error().code, ErrorCode::InvalidSpec);
 }
 
@@ -305,20 +308,20 @@ TEST(Refine, UncutTimesInAnotherUnitAreRefused) {
   };
   const auto& variant = model.variants[0].variant;
   // The matmul takes 20 + 0.5 x 4096 = 2068 us, the collective 30 + 0.5 x 4096 = 2078 us.
-  EXPECT_THAT(message_of({variant, {{2048, 2048}}, 3000, 4.1}),
+  EXPECT_THAT(message_of({{3000, 4.1}, variant, {{2048, 2048}}}),
               HasSubstr("its serial_us, 4.1 us, is far below what the collective alone takes, 2078 us; are these ms?"));
-  EXPECT_THAT(message_of({variant, {{4096}}, 4.1}), HasSubstr("its fused_us, 4.1 us, is far below"));
-  EXPECT_THAT(message_of({variant, {{2048, 2048}}, 3000, 0, 2.068, 2078}),
+  EXPECT_THAT(message_of({{4.1}, variant, {{4096}}}), HasSubstr("its fused_us, 4.1 us, is far below"));
+  EXPECT_THAT(message_of({{3000, 0, 2.068, 2078}, variant, {{2048, 2048}}}),
               HasSubstr("its compute_us, 2.068 us, is far below what the matmul alone takes, 2068 us; are these ms?"));
-  EXPECT_THAT(message_of({variant, {{2048, 2048}}, 3000, 4.1e6}), HasSubstr("is far above")); // ns
-  EXPECT_EQ(message_of({variant, {{2048, 2048}}, 3000, 4100, 2060, 2070}), "");
+  EXPECT_THAT(message_of({{3000, 4.1e6}, variant, {{2048, 2048}}}), HasSubstr("is far above")); // ns
+  EXPECT_EQ(message_of({{3000, 4100, 2060, 2070}, variant, {{2048, 2048}}}), "");
 }
 
 TEST(Refine, RefusesWhatIsNoMeasurement) {
   const CostModel model = model_with(1.15, 1.15, 0);
   const auto error_of = [&](double fused_us, double serial_us, Cut cut) {
     return refine(model.op, model,
-                  std::vector<MeasuredCut>{{model.variants[0].variant, std::move(cut), fused_us, serial_us}},
+                  std::vector<MeasuredCut>{{{fused_us, serial_us}, model.variants[0].variant, std::move(cut)}},
                   settings())
         .error();
   };
@@ -326,7 +329,7 @@ TEST(Refine, RefusesWhatIsNoMeasurement) {
   EXPECT_EQ(error_of(std::nan(""), 0, {{2048, 2048}}).code, ErrorCode::CannotFit);
   EXPECT_EQ(error_of(100, -1, {{2048, 2048}}).code, ErrorCode::CannotFit);
   EXPECT_EQ(error_of(100, 0, {{2048, 1024}}).code, ErrorCode::InvalidSpec);
-  const std::vector<MeasuredCut> other{{{"other", {}}, {{2048, 2048}}, 100}};
+  const std::vector<MeasuredCut> other{{{100}, {"other", {}}, {{2048, 2048}}}};
   EXPECT_FALSE(refine(model.op, model, other, settings()).ok());
 }
 

@@ -69,9 +69,6 @@ INSTANTIATE_TEST_SUITE_P(
     All, StoppingOptionsTest,
     ::testing::Values(BadOption{"NoMinimum", {.min_count = 0}, "stopping.min_count"},
                       BadOption{"MaximumBelowMinimum", {.min_count = 7, .max_count = 6}, "stopping.max_count"},
-                      BadOption{"QuantileZero", {.quantile = 0}, "stopping.quantile"},
-                      BadOption{"QuantileOne", {.quantile = 1}, "stopping.quantile"},
-                      BadOption{"CertainConfidence", {.confidence = 1}, "stopping.confidence"},
                       BadOption{"NegativeWidth", {.relative_half_width = -0.1}, "stopping.relative_half_width"}));
 
 TEST(StoppingOptions, DefaultsAreLegal) { EXPECT_TRUE(StoppingOptions{}.validate().ok()); }

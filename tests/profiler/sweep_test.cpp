@@ -185,11 +185,6 @@ TEST(Sweep, SettledCasesDropOutSaveForReferences) {
   ASSERT_GT(summary.round_count, 3);
   for (const std::size_t reference : {0, 1, 2, 3}) EXPECT_EQ(count(reference), summary.round_count);
   for (const std::size_t dropped : {4, 5}) EXPECT_EQ(count(dropped), 3);
-
-  options.reference_case_count = 0;
-  FakeMachine without;
-  without.time_us = machine.time_us;
-  EXPECT_EQ(sweep(without, without.matmuls(rows), options).cases[0].sample_count, 3);
 }
 
 TEST(Sweep, SettlesUnderDriftThatAllCasesShare) {
@@ -435,9 +430,6 @@ TEST(SweepRefuses, IllegalOptions) {
   options = short_options();
   options.budget = milliseconds(-1);
   expect_invalid(cases, options, machine.hooks(), "budget");
-  options = short_options();
-  options.reference_case_count = -1;
-  expect_invalid(cases, options, machine.hooks(), "reference_case_count");
   options = short_options();
   options.stopping.max_count = 0;
   expect_invalid(cases, options, machine.hooks(), "stopping.max_count");

@@ -124,9 +124,7 @@ TEST(Tune, TriesCutsThatTheModelDoesNotPreferWhereTheBudgetHasTimeForThem) {
   };
   Odd bench;
   Notebook notebook;
-  TuneSettings asked = settings();
-  asked.contender_count = 1;
-  EXPECT_EQ(tune(bench, asked, notebook).value().plan.cut.block_rows.size(), 2U);
+  EXPECT_EQ(tune(bench, settings(), notebook).value().plan.cut.block_rows.size(), 2U);
 }
 
 TEST(Tune, KeepsSerialWhereTheLanesHoldEachOtherUp) {

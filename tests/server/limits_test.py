@@ -251,12 +251,15 @@ class LimitsTest(ServiceTest):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
-            self.refuse(
-                program.UNSUPPORTED,
-                ["serve", "--port", taken.getsockname()[1], "--store", self.store],
-                "cannot listen on 127.0.0.1 port",
-                "in use",
-            )
+            fresh = self.directory / "fresh.db"
+            for store in (self.store, fresh):
+                self.refuse(
+                    program.UNSUPPORTED,
+                    ["serve", "--port", taken.getsockname()[1], "--store", store],
+                    "cannot listen on 127.0.0.1 port",
+                    "in use",
+                )
+        self.assertFalse(fresh.exists())
 
     def test_switches_are_true_or_false(self):
         config = self.directory / "serve.json"

@@ -102,10 +102,17 @@ class ReplicaTest(ServiceTest):
         self.assert_same_answers(replica, leader)
         self.assertEqual(len(leader.json("GET", "/v1/plans")["items"]), 2)
         self.assertEqual(self.purposes_in(self.store), {"tuned", copied["purpose"]})
-        self.assertEqual(self.purposes_in(replica.store), {"tuned"})
+        later = self.replica_of(leader)  # begins with a snapshot of a store that has the copy
+        self.assert_same_answers(later, leader)
+        for follower in (replica, later):
+            self.assertEqual(self.purposes_in(follower.store), {"tuned"})
         told = leader.json("GET", f"/v1/changes?since={epoch}")["changes"]
         self.assertEqual([change["op"]["k"] for change in told], [128])
-        self.assertEqual(self.succeed("db", "check", "--store", replica.store).count("healthy"), 1)
+        leader.json("POST", "/v1/plans", self.other_plan(leader, "another", k=256), status=201)
+        for follower in (replica, later):
+            self.wait_until_current(follower, leader)
+            self.assert_same_answers(follower, leader)
+            self.assertEqual(self.succeed("db", "check", "--store", follower.store).count("healthy"), 1)
 
     def test_ranks_that_ask_different_services_get_one_plan(self):
         leader = self.start()

@@ -139,6 +139,24 @@ class RoutesTest(ServiceTest):
         self.ask("GET", f"/v1/plan?{query}", 400)
         self.ask("GET", "/v1/plan/ranges?first_m=66&m=96&n=65&k=64&transfer=no", 404)
 
+    def test_a_parameter_that_is_not_described_is_refused(self):
+        kinds = ("plans", "models", "samples", "measurements")
+        kept = {f"/v1/{kind}": self.service.json("GET", f"/v1/{kind}")["items"][0]["digest"] for kind in kinds}
+        given = {"first_m": 70, "m": 96, "n": 64, "k": 64, "version": self.service.json("GET", "/version")["version"]}
+        # Programs that look after services add parameters of their own to these, and browsers to the page.
+        takes_any = ("/", "/assets/{id}", "/livez", "/readyz")
+        for pattern, operations in OPENAPI["paths"].items():
+            if "get" not in operations or pattern in takes_any:
+                continue
+            described = {one["name"] for one in map(resolved, operations["get"].get("parameters", []))}
+            query = "".join(f"{name}={value}&" for name, value in given.items() if name in described)
+            for name in ("colour", "imbalance", "runner_up_count"):
+                if name in described:
+                    continue
+                path = pattern.replace("{id}", kept.get(pattern.partition("/{id}")[0], "Llama-3-8B"))
+                status, _, body = self.service.request("GET", f"{path}?{query}{name}=2")
+                self.assertEqual((status, json.loads(body).get("field")), (400, name), f"{pattern}: {body[:200]}")
+
     def exercise_llms(self):
         """Plans a model whose layers are the kept operator, and one that is built in."""
         self.assertIn("Llama-3-8B", [llm["name"] for llm in self.ask("GET", "/v1/llms", 200)["items"]])
@@ -294,8 +312,11 @@ class RoutesTest(ServiceTest):
         for path in ("/v1/plans", "/v1/models", "/v1/samples", "/v1/measurements"):
             self.ask("POST", path, 400, "{")
         self.ask("POST", "/v1/models", 201, model)
+        self.ask("POST", "/v1/models", 422, {**model, "fingerprint": {}})
+        self.ask("POST", "/v1/plans", 422, {**self.stored_plan(), "fingerprint": {}})
         for path, name in (("/v1/samples", "samples"), ("/v1/measurements", "measurements")):
             document = self.exported()[name][0]["document"]
+            self.ask("POST", path, 422, {**document, "fingerprint": {}})
             # Equal documents are kept once.
             answer = self.ask("POST", path, 200 if name == "samples" else 201, document)
             kept = answer["digest"] if name == "measurements" else self.service.json("GET", path)["items"][0]["digest"]

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/cuda/runtime/limits.hpp"
 #include "simulated_gpu/device.hpp"
 #include "simulated_gpu/numbers.hpp"
 #include "simulated_gpu/stream.hpp"
@@ -27,7 +28,7 @@ using namespace mc2::simulated;
 
 namespace {
 
-constexpr int kMostRanks = 8;
+constexpr int kMostRanks = mc2::executor::cuda::kMaxCudaRanks;
 
 /// The messages of one rank in an operation, one for every rank; null for ranks that get none.
 struct Offer {

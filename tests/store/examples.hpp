@@ -167,7 +167,7 @@ inline PlanRequest request() {
 }
 
 inline Measurement measurement(std::int64_t m = 1024) {
-  return {op(m), {{128, m - 128}}, variant(), 91, 121, 70, 50, 0.25, 0.2, 0.3, 90.5, 40};
+  return {{{91, 121, 70, 50, 0, 0, 40}, variant(), {{128, m - 128}}}, op(m), 0.25, 0.2, 0.3, 90.5};
 }
 
 inline PlanKey key_of(const planner::Plan& plan, const std::string& purpose = "tuned") {

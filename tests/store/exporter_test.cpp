@@ -214,7 +214,7 @@ TEST(Exporter, UncutRowsAreReadByValue) {
   std::string text = written("csv", {uncut});
   text.replace(text.find(",1024,"), 6, ",1025,");
   EXPECT_THAT(csv->read(text).value()[0].plan.reason, HasSubstr("m is 1025 where its plan has 1024"));
-  EXPECT_THAT(csv->read("blocks,blocks\n").error().text(), HasSubstr("stands twice"));
+  EXPECT_THAT(csv->read("blocks,blocks\n").error().text(), HasSubstr("line 1, column 8: 'blocks' is a column twice"));
 }
 
 TEST(Exporter, ASpreadsheetsWayOfWritingATableChangesNoPlan) {
@@ -237,9 +237,14 @@ TEST(Exporter, RowsOfATableMayBeWrittenByHand) {
   EXPECT_THAT(items.value()[0].plan.reason, HasSubstr("written by hand"));
   EXPECT_THAT(csv->read("blocks,kind,m\n512,matmul_all_reduce,512\n").error().text(),
               AllOf(HasSubstr("line 2"), HasSubstr("lacks n, k, dtype, ranks")));
-  EXPECT_THAT(csv->read("blocks,kind,m,n,k,dtype,ranks\n512,matmul_all_reduce,x,8,8,f16,2\n").error().message,
-              HasSubstr("'x' is no whole number"));
+  EXPECT_THAT(csv->read("blocks,kind,m,n,k,dtype,ranks\n512,matmul_all_reduce,x,8,8,f16,2\n").error().text(),
+              HasSubstr("line 2, column 23: m: 'x' is no whole number"));
   EXPECT_THAT(csv->read("kind,m\n").error().text(), HasSubstr("has no column blocks"));
+  // Columns that people add may hold anything: numbers that are marked by '#', more than a line of shapes may have.
+  const auto noted = csv->read("#,blocks,kind,m,n,k,dtype,ranks,note\n#1, 512 ,matmul_all_reduce,512,8,8,f16,2,\v" +
+                               std::string(70'000, 'x') + "\n");
+  ASSERT_TRUE(noted) << noted.error().text();
+  EXPECT_THAT(noted.value()[0].plan.cut.block_rows, ElementsAre(512));
   const char* grouped = "blocks,kind,m,n,k,dtype,ranks,experts,top_k\n";
   const auto chosen = csv->read(std::string(grouped) + "256,grouped_matmul_reduce_scatter,512,8,8,f16,2,8,2\n");
   ASSERT_TRUE(chosen) << chosen.error().text();

@@ -37,7 +37,7 @@ TEST(KeepImported, NamesTheFieldOfACutThatIsNoMeasurement) {
     const auto kept = keep_imported(store, {}, {op, {imported_fields(device)}, {}}, cuts, "2027-01-31T12:00:00Z");
     return kept ? "" : kept.error().text();
   };
-  planner::CutRuns runs{.blocks = "512+4x896", .fused_us = 1262, .serial_us = 1874};
+  planner::CutRuns runs{{.fused_us = 1262, .serial_us = 1874}, "512+4x896"};
   const auto with = [&](double planner::CutRuns::*field, double value) {
     planner::CutRuns changed = runs;
     changed.*field = value;

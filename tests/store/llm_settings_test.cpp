@@ -150,7 +150,8 @@ TEST(LlmSettings, TrainingAddsGradientsOfLayersDividedByRows) {
 }
 
 TEST(LlmSettings, ProgramsThatItDoesNotKnow) {
-  EXPECT_EQ(find_llm_settings("sglang").error().text(), "--settings: is 'sglang'; legal: vllm, transformer-engine");
+  EXPECT_EQ(find_llm_settings("sglang").error().text(),
+            "--settings: unknown name 'sglang'; legal: vllm, transformer-engine");
 }
 
 } // namespace

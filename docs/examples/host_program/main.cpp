@@ -91,11 +91,16 @@ Result<planner::Plan> read_plan(const std::string& path) {
 }
 
 // The key is the operator and the fingerprint, so a store never answers with a plan tuned on another machine.
-Result<planner::Plan> find_kept_plan(const std::string& path, const planner::Fingerprint& here) {
-  MC2_ASSIGN(const auto opened, store::Store::open(path, store::OpenMode::ReadOnly));
+Result<planner::Plan> find_kept_plan(const store::Store& opened, const planner::Fingerprint& here) {
   MC2_ASSIGN(const auto kept,
              opened.find_plan({.op = kOp, .fingerprint_digest = store::digest(here.canonical_text())}));
   return kept.plan;
+}
+
+// Whether there is no store at that place: the file is missing, or it is a directory or a device. All other errors,
+// e.g. damage, must not be taken for "no plan yet".
+bool is_no_store(const Error& error) {
+  return error.code == ErrorCode::NotFound || error.code == ErrorCode::InvalidSpec;
 }
 
 // One block: matmul, then all-reduce. It is correct everywhere, so a program can always fall back to it.
@@ -115,7 +120,9 @@ Result<planner::Plan> choose_plan(const Arguments& arguments, const executor::Ba
   if (!arguments.plan_file.empty()) return read_plan(arguments.plan_file);
   std::string why = "neither --plan nor --store was given";
   if (!arguments.store_file.empty()) {
-    auto kept = find_kept_plan(arguments.store_file, here);
+    const auto opened = store::Store::open(arguments.store_file, store::OpenMode::ReadOnly);
+    if (!opened && !is_no_store(opened.error())) return opened.error();
+    auto kept = opened ? find_kept_plan(opened.value(), here) : opened.error();
     if (kept) return kept;
     why = kept.error().text();
   }

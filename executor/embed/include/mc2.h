@@ -171,7 +171,7 @@ typedef struct mc2_communicator_options {
   uint32_t deadline_ms;        /* a run that takes longer fails; 0: 60000 */
   int32_t no_pinning;          /* 1: lanes are not pinned to cores */
   /* The caller's communicators of the collective library (ncclComm_t), one for each rank of this process, in order.
-   * They must outlive the communicator that is opened. NULL, 0: the backend opens its own. */
+   * They must outlive the communicator that is opened. NULL, 0: the backend opens its own. Backend cuda only. */
   void* const* native_communicators;
   size_t native_communicator_count;
   /* NULL: this process holds every rank. Otherwise (backend cuda only) every rank is a process of its own, and all
@@ -238,7 +238,7 @@ typedef struct mc2_plan_options {
 MC2_API mc2_status mc2_plan_from_model(const mc2_model* model, const mc2_op_spec* op, const mc2_plan_options* options,
                                        mc2_plan** plan);
 /* The uncut plan: one block, matmul and collective one after the other. It is correct on every machine; a program that
- * finds no plan runs it. */
+ * finds no plan runs it. MC2_ERROR_INVALID_SPEC for an operator and a machine of other numbers of ranks. */
 MC2_API mc2_status mc2_plan_uncut(const mc2_op_spec* op, const mc2_machine* machine, mc2_plan** plan);
 MC2_API mc2_status mc2_plan_from_json(const char* json, size_t length, mc2_plan** plan);
 /* The plan's canonical document. The plan's digest is the SHA-256 of this text. */
@@ -304,7 +304,8 @@ typedef struct mc2_context_options {
   size_t size;
   uint32_t version;
   uint32_t flags;
-  const char* store;        /* path of the store file, which is made when missing. NULL: the environment's; "": none */
+  const char* store;        /* path of the store file, which is made when missing; see mc2_context_create(). NULL: the
+                               environment's; "": none */
   const char* server_url;   /* the plan service. NULL: the environment's; "": none */
   const char* server_token; /* NULL: the environment's */
   const char* server_ca;    /* PEM file of the service's certificates; NULL: the environment's */
@@ -318,14 +319,20 @@ typedef struct mc2_context_options {
   void* log_user;
 } mc2_context_options;
 
-/* Opens the store and reads the plan files. @param options NULL: everything comes from the environment */
+/* Opens the store and reads the plan files. A store that is damaged, that a newer mc2 made or that this process has no
+ * permission to read is an error (MC2_ERROR_CORRUPT, MC2_ERROR_NEWER_VERSION, MC2_ERROR_UNREADABLE), whether options or
+ * the environment name it and whatever other places there are: otherwise its plans would be missed unnoticed. Where no
+ * store can be (a directory, a device, a missing file in a place that may not be written), it is left out with a
+ * warning, and mc2_find_plan() names the reason. @param options NULL: everything comes from the environment */
 MC2_API mc2_status mc2_context_create(const mc2_context_options* options, mc2_context** context);
 /* The plan for an operator on a machine. The first call for an operator and machine may take as long as the wait for
  * the service, plus about a millisecond to plan; later calls take about 1 us. Nothing is ever measured.
- * MC2_ERROR_NOT_FOUND if no place has a plan; the message has every place's reason. The program then runs
- * mc2_plan_uncut(). */
+ * MC2_ERROR_NOT_FOUND if no place has a plan; the message has every place's reason, and why a store was left out. The
+ * program then runs mc2_plan_uncut(). */
 MC2_API mc2_status mc2_find_plan(const mc2_context* context, const mc2_op_spec* op, const mc2_machine* machine,
                                  mc2_plan** plan);
+/* A context that has asked a service over http or https leaves behind, until the process ends, the threads of the HTTP
+ * library and their descriptors, about three of each. All contexts of a process share them. */
 MC2_API mc2_status mc2_free_context(mc2_context* context);
 
 /* ---- Plans as a function of m ---- */
@@ -335,10 +342,11 @@ MC2_API mc2_status mc2_free_context(mc2_context* context);
 typedef struct mc2_plan_ranges mc2_plan_ranges;
 
 /* Plans every m from first_m to op->m with the models of the context; this takes about 0.2 to 1.4 s for 16384 values of
- * m. At every m the predicted time is at most 1 % above that of the best cut for this m. Nothing is measured. Tuned
- * plans are not used, since each holds for one m only. No range covers an m without a model, such as up to 64 rows of
- * matmul_all_reduce, which are cut by columns: there mc2_find_plan() may find a tuned plan, and mc2_plan_uncut() always
- * gives one. */
+ * m. first_m is at least 1. op->m is at most 65536; where m is shared among ranks (and experts of a rank), at most that
+ * for each. At every m the predicted time is at most 1 % above that of the best cut for this m. Nothing is measured.
+ * Tuned plans are not used, since each holds for one m only. No range covers an m without a model, such as up to 64
+ * rows of matmul_all_reduce, which are cut by columns: there mc2_find_plan() may find a tuned plan, and
+ * mc2_plan_uncut() always gives one. */
 MC2_API mc2_status mc2_find_plan_ranges(const mc2_context* context, const mc2_op_spec* op, int64_t first_m,
                                         const mc2_machine* machine, mc2_plan_ranges** ranges);
 /* Reads the document that `mc2 plan --m first:last --out FILE` writes. */
@@ -422,7 +430,9 @@ typedef struct mc2_buffers {
   const void* device_send_counts;
   size_t device_send_counts_bytes;
   /* Grouped matmuls: the experts that each of the m rows chose, [m, top_k], those of all rows on every rank. Grouped
-   * matmuls that sum also have the weight of each choice, [m, top_k] of f32. Both may be refilled between runs. */
+   * matmuls that sum also have the weight of each choice, [m, top_k] of f32. Both may be refilled between runs. A run
+   * that reads an expert which does not exist, or a weight that is not finite, fails and ends the communicator for
+   * good: every later run on it fails, with legal choices, too. Check what you refill, or open another one. */
   const void* choice_experts;
   size_t choice_experts_bytes;
   const void* choice_weights;
@@ -488,7 +498,7 @@ typedef struct mc2_collectives_options {
   const char* key;      /* same text in all processes of this world, used by no other world; must be given */
   int32_t rank;         /* the rank that this process holds */
   int32_t threads;      /* how many threads may move this rank's data; the ranks' smallest number holds; 0: 1 */
-  uint32_t deadline_ms; /* how long one rank waits for another; 0: 60000 */
+  uint32_t deadline_ms; /* how long one rank waits for another, also in mc2_collectives_open(); 0: 60000 */
   int32_t reserved;     /* 0 */
 } mc2_collectives_options;
 
@@ -496,8 +506,9 @@ typedef struct mc2_collectives_options {
  * this rank's result is complete. Sums add the ranks' values in the order of the ranks, so that all ranks get the same
  * bits; MC2_F16 and MC2_BF16 are added in f32 and rounded once, MC2_I8 wraps modulo 256. Illegal arguments give
  * MC2_ERROR_INVALID_SPEC before anything is exchanged. A rank that makes another call, fails, ends or does not come in
- * time gives MC2_ERROR_SYSTEM, which names the rank; after that no call succeeds. Threads: one call at a time; a second
- * thread gets MC2_ERROR_BUSY at once. */
+ * time gives MC2_ERROR_SYSTEM, which names the rank; after that no call succeeds. A process holds one rank: two threads
+ * that open two ranks of one world are both refused. Threads: one call at a time; a second thread gets MC2_ERROR_BUSY
+ * at once. */
 MC2_API mc2_status mc2_collectives_open(const mc2_collectives_options* options, mc2_collectives** collectives);
 /* Replaces `data` by the sum over the ranks. @param dtype MC2_F32, MC2_F16, MC2_BF16 or MC2_I8 */
 MC2_API mc2_status mc2_all_reduce(mc2_collectives* collectives, void* data, size_t byte_count, int32_t dtype);
@@ -522,7 +533,8 @@ typedef struct mc2_store mc2_store;
  */
 MC2_API mc2_status mc2_store_open(const char* path, int32_t read_only, mc2_store** store);
 /* Keeps a plan. It replaces an earlier plan with the same operator, machine and purpose. @param purpose NULL: "tuned",
- * the purpose that mc2_find_plan() looks for */
+ * the purpose that mc2_find_plan() looks for. MC2_ERROR_INVALID_SPEC for a plan whose operator and machine have other
+ * numbers of ranks */
 MC2_API mc2_status mc2_store_put_plan(mc2_store* store, const mc2_plan* plan, const char* purpose);
 MC2_API mc2_status mc2_store_get_plan(mc2_store* store, const mc2_op_spec* op, const mc2_machine* machine,
                                       const char* purpose, mc2_plan** plan);
@@ -582,7 +594,10 @@ typedef struct mc2_tune_options {
   uint32_t version;
   int32_t max_sample_count;             /* samples of each block length, at most; 0: 40 */
   const mc2_plan_options* plan_options; /* NULL: the backend's defaults */
-  double budget_s;                      /* time for profiling and races together; 0: 60 */
+  double budget_s;                      /* time for profiling and races together; 0: 60. It is no deadline: each block
+                                           length gets one round and each contender six pairs, however long these
+                                           take, and making and checking the operands does not count. is_cancelled is
+                                           the way to a deadline */
   int32_t race_round_count;             /* pairs of runs in each race; 0: until the intervals are narrow */
   int32_t reserved;                     /* 0 */
   const char* variant;                  /* plan with this variant only; NULL: with any */
@@ -591,7 +606,7 @@ typedef struct mc2_tune_options {
                                            "tuned VARIANT OPTIONS" (see mc2_tune()). Other calls on the store wait until
                                            the tuning ends. NULL: nothing is kept */
   mc2_log_function log;                 /* receives a line for each decision, level 3; NULL: no lines */
-  int32_t (*is_cancelled)(void* user);  /* called between runs; a result other than 0 ends the tuning with
+  int32_t (*is_cancelled)(void* user);  /* asked before every run and every check; another result than 0 ends it with
                                            MC2_ERROR_CANCELLED, and the store keeps what was complete. NULL: the tuning
                                            cannot be cancelled */
   void* user;                           /* passed to log and is_cancelled */

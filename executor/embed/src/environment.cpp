@@ -1,17 +1,18 @@
 #include "mc2/embed/environment.hpp"
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <utility>
+
+#include "mc2/planner/text.hpp"
 
 namespace mc2::embed {
 namespace {
 
-constexpr std::array kLevels{
-    std::pair{LogLevel::Off, std::string_view("off")}, std::pair{LogLevel::Error, std::string_view("error")},
-    std::pair{LogLevel::Warning, std::string_view("warning")}, std::pair{LogLevel::Info, std::string_view("info")},
-    std::pair{LogLevel::Debug, std::string_view("debug")}};
+constexpr Name<LogLevel> kLevelNames[]{{LogLevel::Off, "off"},
+                                       {LogLevel::Error, "error"},
+                                       {LogLevel::Warning, "warning"},
+                                       {LogLevel::Info, "info"},
+                                       {LogLevel::Debug, "debug"}};
 
 std::string value_of(const Variables& variables, const char* name) { return variables(name).value_or(std::string()); }
 
@@ -26,18 +27,8 @@ Result<bool> read_switch(const Variables& variables, const char* name, bool othe
 
 } // namespace
 
-std::string_view to_string(LogLevel level) noexcept {
-  for (const auto& [known, name] : kLevels)
-    if (known == level) return name;
-  return "unknown";
-}
-
-Result<LogLevel> parse_log_level(std::string_view text) {
-  for (const auto& [level, name] : kLevels)
-    if (name == text) return level;
-  return Error{ErrorCode::UnknownName, "log level",
-               "'" + std::string(text) + "' is none; legal: off, error, warning, info, debug"};
-}
+std::string_view to_string(LogLevel level) noexcept { return name_of<LogLevel>(kLevelNames, level); }
+Result<LogLevel> parse_log_level(std::string_view text) { return parse_name<LogLevel>(kLevelNames, text, "log level"); }
 
 LogSink stderr_log(LogLevel level) {
   return [level](LogLevel of_line, const std::string& line) {

@@ -43,6 +43,13 @@ PlanSource uncut_source() {
           }};
 }
 
+/// A place that has no plan, so that the reason is among those of the others.
+PlanSource skipped_store(const std::string& note) {
+  return {"kept plans", [note](const PlanQuestion&) -> Result<FoundPlan> {
+            return Error{ErrorCode::NotFound, "", note};
+          }};
+}
+
 /// One range with the uncut plan, for a program that runs with MC2_DISABLE=1.
 Result<planner::PlanRanges> uncut_ranges(const PlanQuestion& question, std::int64_t first_m) {
   MC2_TRY(planner::check_range(question.op, first_m, question.op.m, planner::PlanOptions()));
@@ -79,6 +86,8 @@ FinderOptions finder_options(const Environment& environment) {
     service.url = environment.server_url;
     service.token = environment.server_token;
     service.ca_file = environment.server_ca;
+    service.names.token = "MC2_SERVER_TOKEN";
+    service.names.ca_file = "MC2_SERVER_CA";
     options.service = service;
   }
   options.store = environment.store;
@@ -110,6 +119,7 @@ struct PlanFinder::Impl {
   const FinderOptions options;
   const executor::ProcessMark process;
   std::optional<store::Layers> layers;
+  std::vector<std::string> skipped_stores; ///< why each of them was skipped
   std::optional<finder::SharedLayers> shared_layers;
   finder::ModelPlaces models;
   PlanCache cache;
@@ -121,6 +131,7 @@ struct PlanFinder::Impl {
 Result<void> PlanFinder::Impl::open_store() {
   const auto skipped = [&](const std::string& note) {
     tell(LogLevel::Warning, "event=store_skipped reason=" + in_quotes(note));
+    skipped_stores.push_back(note);
   };
   auto opened = store::Layers::open({options.read_only_stores, options.store, true});
   if (!opened && opened.error().code == ErrorCode::InvalidSpec) { // no place for a file, e.g. where HOME is /dev/null
@@ -161,6 +172,7 @@ Result<void> PlanFinder::Impl::open_places() {
     models.kept = finder::kept_in(*kept);
     sources.push_back(finder::kept_plans(*models.kept));
   }
+  for (const auto& note : skipped_stores) sources.push_back(skipped_store(note));
   sources.push_back(finder::own_planner(models));
   return {};
 }

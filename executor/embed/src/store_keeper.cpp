@@ -12,18 +12,18 @@ StoreAccess access_to(store::Store& store) {
 
 store::Measurement measurement_of(const planner::Plan& plan, const planner::Validation& race, double compute_us,
                                   double communication_us) {
-  return {.op = plan.op,
-          .cut = plan.cut,
-          .variant = plan.variant,
-          .fused_us = race.fused_us,
-          .serial_us = race.serial_us,
-          .compute_us = compute_us,
-          .communication_us = communication_us,
-          .benefit = race.benefit,
-          .benefit_low = race.benefit_low,
-          .benefit_high = race.benefit_high,
-          .predicted_us = plan.makespan.us,
-          .pair_count = race.pair_count};
+  return {{{.fused_us = race.fused_us,
+            .serial_us = race.serial_us,
+            .compute_us = compute_us,
+            .communication_us = communication_us,
+            .run_count = race.pair_count},
+           plan.variant,
+           plan.cut},
+          plan.op,
+          race.benefit,
+          race.benefit_low,
+          race.benefit_high,
+          plan.makespan.us};
 }
 
 store::Measurement measurement_of(const profiler::Contender& contender, const planner::Plan& plan) {

@@ -225,11 +225,6 @@ Result<executor::Verification> Workbench::check(const planner::Plan& plan) {
   return executor::verify_result(op(), matrices, plan.cut, seed_);
 }
 
-Result<executor::Verification> Workbench::check(const planner::Cut& cut, const planner::Variant& variant) {
-  MC2_ASSIGN(const auto plan, planner::unpredicted_plan(op(), fingerprint(), variant, cut));
-  return check(plan);
-}
-
 Result<void> Workbench::verify(const planner::Plan& plan) {
   MC2_TRY(check(plan));
   return {};

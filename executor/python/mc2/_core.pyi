@@ -7,6 +7,7 @@ import typing
 from ._client import PlanAnswer
 
 # The operator kinds that have a trait, in the order of planner/src/kinds.cpp.
+CHOOSING_KINDS: tuple[str, ...]  # rows choose experts
 GATHERING_KINDS: tuple[str, ...]  # a rank's x is its share of the rows
 SHARDED_KINDS: tuple[str, ...]  # rows of x or of the result are divided among the ranks
 SUMMING_KINDS: tuple[str, ...]  # the ranks' products are summed

@@ -140,6 +140,7 @@ void add_kinds(py::module_& module) {
       if (has_trait(traits)) kinds.append(traits.name);
     module.attr(name) = py::tuple(kinds);
   };
+  add("CHOOSING_KINDS", [](const OpTraits& traits) { return traits.work == planner::Work::GroupedMatmul; });
   add("GATHERING_KINDS", [](const OpTraits& traits) { return traits.gathers_a; });
   add("SHARDED_KINDS", [](const OpTraits& traits) { return traits.has_row_shards; });
   add("SUMMING_KINDS", [](const OpTraits& traits) { return traits.sums(); });

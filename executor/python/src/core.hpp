@@ -22,6 +22,9 @@ void bind_tuning(py::module_& module);    ///< benches, races, the tuner
 void bind_store(py::module_& module);
 void bind_finder(py::module_& module); ///< where a plan comes from
 
+/// Python's name for a measured cut whose uncut parts were timed beside it.
+struct RaceObservation : planner::MeasuredCut {};
+
 /// Adds the methods of a value that has a JSON document. The value is pickled and copied as its document.
 template <typename Value>
 void add_document(py::class_<Value>& type, Result<Value> (*decode)(std::string_view)) {

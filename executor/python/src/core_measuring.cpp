@@ -72,14 +72,16 @@ void bind_fit(py::module_& module) {
            [](const profiler::FitSummary& fitted) { return py::cast(fitted.model).attr("_repr_html_")(); });
   module.def("fit", &fit, "profile"_a, py::kw_only(), "quantile"_a = 0.25, "robust_scale"_a = 0.05, NoGil(),
              "Fits a cost model to the samples of a profile: both lanes' curves and slow-downs of every variant.");
-  using Observation = profiler::RaceObservation;
-  py::class_<Observation>(module, "RaceObservation",
-                          "Measured times of one cut, and of the uncut parts that ran moments before and after it.\n"
-                          "compute_blocks_us and communication_blocks_us are sums over a lane's blocks (0: not timed).")
+  py::class_<RaceObservation>(
+      module, "RaceObservation",
+      "Measured times of one cut, and of the uncut parts that ran moments before and after it.\n"
+      "compute_blocks_us and communication_blocks_us are sums over a lane's blocks (0: not timed).")
       .def(py::init([](planner::Variant variant, std::vector<std::int64_t> blocks, double fused_us, double compute_us,
                        double communication_us, double compute_blocks_us, double communication_blocks_us) {
-             return Observation{std::move(variant), {std::move(blocks)},    fused_us, compute_us, communication_us,
-                                compute_blocks_us,  communication_blocks_us};
+             return RaceObservation{
+                 {{fused_us, 0, compute_us, communication_us, compute_blocks_us, communication_blocks_us},
+                  std::move(variant),
+                  {std::move(blocks)}}};
            }),
            "variant"_a, "blocks"_a, "fused_us"_a, "compute_us"_a, "communication_us"_a, py::kw_only(),
            "compute_blocks_us"_a = 0.0, "communication_blocks_us"_a = 0.0);
@@ -93,8 +95,9 @@ void bind_fit(py::module_& module) {
       .def_readonly("text", &profiler::Recalibration::text, "What was adjusted, in one sentence.");
   module.def(
       "recalibrate",
-      [](const planner::CostModel& model, const std::vector<Observation>& observations) {
-        return unwrap(profiler::recalibrate(model, observations));
+      [](const planner::CostModel& model, const std::vector<RaceObservation>& observations) {
+        const std::vector<planner::MeasuredCut> cuts(observations.begin(), observations.end());
+        return unwrap(profiler::recalibrate(model, cuts));
       },
       "model"_a, "observations"_a, NoGil(),
       "Adjusts the model's slow-downs and fixed costs to the measured times of cuts.");
@@ -104,7 +107,7 @@ void bind_fit(py::module_& module) {
 using Sure = std::tuple<double, double, double>;
 
 void bind_measured_cut(py::module_& module) {
-  using profiler::MeasuredCut;
+  using planner::MeasuredCut;
   py::class_<MeasuredCut>(
       module, "MeasuredCut",
       "A cut that the caller's own executor ran. Times are in us; all but fused_us are 0 where they were not\n"
@@ -118,9 +121,10 @@ void bind_measured_cut(py::module_& module) {
       .def(py::init([](planner::Variant variant, std::vector<std::int64_t> blocks, double fused_us, double serial_us,
                        double compute_us, double communication_us, double relative_error, double compute_blocks_us,
                        double communication_blocks_us) {
-             return MeasuredCut{std::move(variant), {std::move(blocks)},    fused_us,       serial_us,
-                                compute_us,         communication_us,       relative_error, 1,
-                                compute_blocks_us,  communication_blocks_us};
+             return MeasuredCut{{fused_us, serial_us, compute_us, communication_us, compute_blocks_us,
+                                 communication_blocks_us, 1, relative_error},
+                                std::move(variant),
+                                {std::move(blocks)}};
            }),
            "variant"_a, "blocks"_a, "fused_us"_a, py::kw_only(), "serial_us"_a = 0.0, "compute_us"_a = 0.0,
            "communication_us"_a = 0.0, "relative_error"_a = 0.0, "compute_blocks_us"_a = 0.0,
@@ -226,7 +230,7 @@ void bind_refine(py::module_& module) {
                     "The largest expected gain of a further cut, relative.");
   module.def(
       "refine",
-      [](const planner::OpSpec& op, const planner::CostModel& model, const std::vector<profiler::MeasuredCut>& measured,
+      [](const planner::OpSpec& op, const planner::CostModel& model, const std::vector<planner::MeasuredCut>& measured,
          int next_count, const py::kwargs& options) {
         profiler::RefineSettings settings{to_options(options, planner::default_options_on(model.fingerprint)),
                                           next_count};

@@ -1,5 +1,7 @@
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "core.hpp"
 #include "mc2/finder/device_costs.hpp"
 #include "mc2/finder/models.hpp"
@@ -9,7 +11,6 @@
 #include "mc2/planner/text.hpp"
 #include "mc2/render/plan_page.hpp"
 #include "mc2/render/timeline_chart.hpp"
-#include "mc2/store/text.hpp"
 #include "mc2/store/topologies.hpp"
 #include "open_store.hpp"
 
@@ -166,9 +167,9 @@ void bind_validation(py::module_& module) {
 
 /// The plan with another reason. Throws Failure for a text that a document cannot hold.
 Plan because(Plan plan, std::string reason) {
-  if (store::has_control(reason))
+  if (has_control(reason))
     throw Failure({ErrorCode::InvalidSpec, "reason",
-                   "has control characters where spaces stand in " + store::in_quotes(reason) + "; leave them out"});
+                   "has control characters where spaces stand in " + in_quotes(reason) + "; leave them out"});
   plan.reason = std::move(reason);
   return plan;
 }

@@ -30,8 +30,7 @@ std::string range_table(const PlanRanges& ranges) {
   std::vector<std::vector<std::string>> rows{{"m", "plan", "variant", "predicted benefit"}};
   for (const PlanRange& range : ranges.ranges)
     rows.push_back({std::to_string(range.first_m) + " to " + std::to_string(range.last_m), range.rule.text(),
-                    range.rule.variant.text(),
-                    percent_text(range.least_benefit) + " to " + percent_text(range.most_benefit)});
+                    range.rule.variant.text(), percent_interval_text(range.least_benefit, range.most_benefit)});
   return html_table(rows);
 }
 

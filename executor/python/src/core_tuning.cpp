@@ -6,6 +6,7 @@
 #include "core.hpp"
 #include "mc2/embed/store_keeper.hpp"
 #include "mc2/planner/cutting.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/tune.hpp"
 #include "mc2/store/dates.hpp"
 #include "open_store.hpp"
@@ -19,27 +20,20 @@ using planner::Plan;
 using planner::Sample;
 using planner::Variant;
 using profiler::Bench;
+using profiler::CaseTarget;
 using profiler::Race;
 
-std::string to_text(profiler::CaseTarget target) {
-  if (target == profiler::CaseTarget::BothLanes) return "both";
-  return target == profiler::CaseTarget::Matmul ? "matmul" : "collective";
-}
+constexpr Name<CaseTarget> kTargetNames[]{
+    {CaseTarget::Matmul, "matmul"}, {CaseTarget::Collective, "collective"}, {CaseTarget::BothLanes, "both"}};
 
-profiler::CaseTarget parse_target(const std::string& name) {
-  using profiler::CaseTarget;
-  for (const auto target : {CaseTarget::Matmul, CaseTarget::Collective, CaseTarget::BothLanes})
-    if (to_text(target) == name) return target;
-  throw Failure({ErrorCode::UnknownName, "target", "'" + name + "' is none; there are matmul, collective, both"});
-}
+std::string to_text(CaseTarget target) { return std::string(name_of<CaseTarget>(kTargetNames, target)); }
 
 profiler::RunPart parse_part(const std::string& name) {
   using profiler::RunPart;
-  for (const auto part :
-       {RunPart::Fused, RunPart::Serial, RunPart::SerialCompute, RunPart::Compute, RunPart::Communication})
-    if (to_string(part) == name) return part;
-  throw Failure({ErrorCode::UnknownName, "part",
-                 "'" + name + "' is none; there are fused, serial, serial_compute, compute, communication"});
+  constexpr std::array kParts{RunPart::Fused, RunPart::Serial, RunPart::SerialCompute, RunPart::Compute,
+                              RunPart::Communication};
+  return *unwrap(find_named(
+      kParts, name, [](RunPart part) { return to_string(part); }, "part", "name"));
 }
 
 /// Raises unless the sample is of the case that was to be timed.
@@ -247,7 +241,8 @@ void bind_bench(py::module_& module) {
           "prepare_case",
           [](Bench& bench, const std::string& target, std::int64_t block_rows, const Variant& variant) {
             const py::gil_scoped_release released;
-            return unwrap(bench.prepare_case({parse_target(target), block_rows}, variant));
+            return unwrap(bench.prepare_case(
+                {unwrap(parse_name<CaseTarget>(kTargetNames, target, "target")), block_rows}, variant));
           },
           "target"_a, "block_rows"_a, "variant"_a, py::keep_alive<0, 1>(),
           "Returns a callable that runs the whole cut axis in blocks of block_rows rows or columns once, and\n"
@@ -302,7 +297,7 @@ void bind_races(py::module_& module) {
           "validation", [](const RacedPlan& raced) { return raced.times.validation(); },
           "The medians, and the benefit with its interval.")
       .def(
-          "observation", [](const RacedPlan& raced) { return profiler::observation_of(raced.times); },
+          "observation", [](const RacedPlan& raced) { return RaceObservation{profiler::observation_of(raced.times)}; },
           "The medians in the form that mc2.recalibrate() takes.");
   py::class_<Race>(module, "Race", "What one race measured.")
       .def_readonly("round_count", &Race::round_count, "How many rounds were timed.")

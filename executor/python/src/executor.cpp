@@ -8,6 +8,7 @@
 #include "mc2/executor/resident_problem.hpp"
 #include "mc2/executor/verify.hpp"
 #include "mc2/planner/cutting.hpp"
+#include "mc2/planner/text.hpp"
 #include "world.hpp"
 
 namespace mc2::python {
@@ -167,10 +168,8 @@ std::string table_of(const RunRecord& record) {
   for (const auto& rank : record.ranks)
     for (const auto& [name, lane] :
          {std::pair("compute", &rank.compute), std::pair("communication", &rank.communication)}) {
-      std::string blocks;
-      for (const auto& [start, end] : to_us(*lane))
-        blocks += (blocks.empty() ? "" : ", ") + us_text(start) + " to " + us_text(end);
-      rows.push_back({std::to_string(rank.rank), name, blocks});
+      const auto block_text = [](const auto& block) { return us_text(block.first) + " to " + us_text(block.second); };
+      rows.push_back({std::to_string(rank.rank), name, list_text(to_us(*lane), block_text)});
     }
   return html_table(rows);
 }

@@ -1,27 +1,22 @@
 #include "world.hpp"
 
-#include <array>
 #include <utility>
+
+#include "mc2/planner/text.hpp"
 
 namespace mc2::python {
 namespace {
 
+using executor::RunMode;
+
 Error not_usable(const char* message) { return {ErrorCode::InvalidSpec, "communicator", message}; }
 
-executor::RunMode parse_mode(const std::string& name) {
-  using executor::RunMode;
-  constexpr std::array<std::pair<const char*, RunMode>, 6> kModes{{{"fused", RunMode::Fused},
-                                                                   {"serial", RunMode::Serial},
-                                                                   {"serial_compute", RunMode::SerialCompute},
-                                                                   {"compute", RunMode::ComputeOnly},
-                                                                   {"communication", RunMode::CommunicationOnly},
-                                                                   {"independent", RunMode::Independent}}};
-  for (const auto& [text, mode] : kModes)
-    if (name == text) return mode;
-  throw Failure(
-      {ErrorCode::UnknownName, "mode",
-       "'" + name + "' is none; there are fused, serial, serial_compute, compute, communication, independent"});
-}
+constexpr mc2::Name<RunMode> kModeNames[]{{RunMode::Fused, "fused"},
+                                          {RunMode::Serial, "serial"},
+                                          {RunMode::SerialCompute, "serial_compute"},
+                                          {RunMode::ComputeOnly, "compute"},
+                                          {RunMode::CommunicationOnly, "communication"},
+                                          {RunMode::Independent, "independent"}};
 
 } // namespace
 
@@ -68,7 +63,7 @@ Binding::~Binding() {
 
 executor::RunRecord Binding::run(const std::string& mode, bool with_stages) {
   const World::Turn turn(*world_);
-  const executor::RunMode parsed = parse_mode(mode);
+  const executor::RunMode parsed = unwrap(parse_name<RunMode>(kModeNames, mode, "mode"));
   if (parsed == executor::RunMode::Independent && !has_independent_)
     throw Failure({ErrorCode::InvalidSpec, "mode", "independent needs prepare(..., allow_independent=True)"});
   return prepared_->run(parsed, with_stages ? executor::RunDetail::Stages : executor::RunDetail::Makespan);

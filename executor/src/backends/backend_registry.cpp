@@ -34,11 +34,8 @@ std::span<const Backend* const> backend_registry() noexcept {
 }
 
 Result<const Backend*> find_backend(std::string_view name) {
-  for (const Backend* backend : backend_registry())
-    if (backend->name() == name) return backend;
-  return Error{ErrorCode::UnknownName, "backend",
-               "no backend \"" + std::string(name) +
-                   "\" in this build; it has: " + list_text(backend_registry(), &Backend::name)};
+  MC2_ASSIGN(const auto* const found, find_named(backend_registry(), name, &Backend::name, "backend", "backend"));
+  return *found;
 }
 
 } // namespace mc2::executor

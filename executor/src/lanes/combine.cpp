@@ -66,15 +66,18 @@ template <typename Element>
   if (addend_count == 2 && result == own) return add_to(result, addend(1), count);
   if (addend_count == 2) return add(own, addend(1), result, count);
   if (addend_count == 3 && result != own) return add(own, addend(1), addend(2), result, count);
+  if (addend_count == 1) {
+    for (std::int64_t i = 0; i < count; ++i) store(load(own[i]), result[i]);
+    return;
+  }
   alignas(64) std::array<float, kTileElements> tile;
   float* const sums = tile.data();
-  for (std::int64_t i = 0; i < count; ++i) sums[i] = load(own[i]);
-  for (std::size_t index = 1; index + 1 < addend_count; ++index) {
+  add(own, addend(1), sums, count);
+  for (std::size_t index = 2; index + 1 < addend_count; ++index) {
     const Element* __restrict next = addend(index);
     for (std::int64_t i = 0; i < count; ++i) sums[i] += load(next[i]);
   }
-  if (addend_count > 1) return add(sums, addend(addend_count - 1), result, count);
-  for (std::int64_t i = 0; i < count; ++i) store(sums[i], result[i]);
+  add(sums, addend(addend_count - 1), result, count);
 }
 
 MC2_EVERY_VECTOR_WIDTH void sum_tile(std::span<const std::byte* const> partials, const RunAddends<float>& addends,
@@ -84,13 +87,13 @@ MC2_EVERY_VECTOR_WIDTH void sum_tile(std::span<const std::byte* const> partials,
 
 void sum_tile(std::span<const std::byte* const> partials, const RunAddends<Bf16>& addends, Bf16* result,
               std::int64_t first, std::int64_t count) noexcept {
-  std::array<const Bf16*, kMostPartials + 2> from; // NOLINT: the elements that are used are set below
+  std::array<const std::byte*, kMostPartials + 2> from; // NOLINT: the elements that are used are set below
   if (partials.size() > kMostPartials) return sum_tile_of(partials, addends, result, first, count);
   std::size_t size = 0;
-  for (const std::byte* partial : partials) from[size++] = elements<Bf16>(partial) + first;
+  for (const std::byte* partial : partials) from[size++] = partial + first * std::int64_t{sizeof(Bf16)};
   for (const Bf16* addend : {addends.bias, addends.residual})
-    if (addend != nullptr) from[size++] = addend;
-  sum_short(std::span<const Bf16* const>(from.data(), size), result, count);
+    if (addend != nullptr) from[size++] = reinterpret_cast<const std::byte*>(addend);
+  sum_short<Bf16>(std::span(from).first(size), result, count);
 }
 
 /// Sums a run of elements. Returns the sum of the results' squares if `is_normed`, else 0.
@@ -209,46 +212,21 @@ void combine(const BlockExchange& block, std::span<const std::byte* const> piece
   add_residuals(block);
 }
 
-namespace {
-
-/// Partials as pointers to their elements.
-template <typename Element>
-class Typed {
- public:
-  explicit Typed(std::span<const std::byte* const> partials) : count_(partials.size()) {
-    std::ranges::transform(partials, typed_.begin(),
-                           [](const std::byte* partial) { return elements<Element>(partial); });
-  }
-  [[nodiscard]] std::span<const Element* const> span() const noexcept { return {typed_.data(), count_}; }
-
- private:
-  std::array<const Element*, kMostPartials> typed_{};
-  std::size_t count_;
-};
-
-/// As sum_f32(), but the result may be one of the partials.
-void sum_in_place(std::span<const float* const> partials, float* result, std::int64_t count) noexcept {
-  alignas(64) std::array<float, kTileElements> tile;
-  std::array<const float*, kMostPartials> from{};
-  for (std::int64_t first = 0; first < count; first += kTileElements) {
-    const std::int64_t length = std::min(kTileElements, count - first);
-    std::ranges::transform(partials, from.begin(), [&](const float* partial) { return partial + first; });
-    sum_f32({from.data(), partials.size()}, tile.data(), length);
-    std::copy_n(tile.data(), length, result + first);
-  }
+void sum_past_caches(planner::DType dtype, std::span<const std::byte* const> partials, const SumTarget& target,
+                     std::int64_t element_count) noexcept {
+  constexpr std::int64_t kFromElements = (std::int64_t{2} << 20U) / sizeof(float); // docs/mpi.md
+  if (dtype != planner::DType::F32 || !target.is_plain() || partials.size() < 2 || element_count < kFromElements)
+    return sum_in_rank_order(dtype, partials, target, element_count);
+  sum_f32(partials, elements<float>(target.first), element_count, /*streams_past_cache=*/true);
 }
-
-} // namespace
 
 void sum_partials(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* result,
                   std::int64_t element_count) noexcept {
   switch (dtype) {
-    case planner::DType::F32:
-      return sum_in_place(Typed<float>(partials).span(), elements<float>(result), element_count);
-    case planner::DType::F16: return sum_short(Typed<F16>(partials).span(), elements<F16>(result), element_count);
-    case planner::DType::Bf16: return sum_short(Typed<Bf16>(partials).span(), elements<Bf16>(result), element_count);
-    case planner::DType::I8:
-      return sum_i8(Typed<std::int8_t>(partials).span(), elements<std::int8_t>(result), element_count);
+    case planner::DType::F32: return sum_f32(partials, elements<float>(result), element_count);
+    case planner::DType::F16: return sum_short<F16>(partials, elements<F16>(result), element_count);
+    case planner::DType::Bf16: return sum_short<Bf16>(partials, elements<Bf16>(result), element_count);
+    case planner::DType::I8: return sum_i8(partials, elements<std::int8_t>(result), element_count);
     case planner::DType::F8E4m3: break;
   }
   MC2_CHECK(false, "a type that has no sum reached the reduction");
@@ -256,37 +234,24 @@ void sum_partials(planner::DType dtype, std::span<const std::byte* const> partia
 
 void sum_unrounded(planner::DType dtype, std::span<const std::byte* const> partials, std::byte* sum,
                    std::int64_t element_count) noexcept {
-  switch (dtype) {
-    case planner::DType::F16: return sum_short(Typed<F16>(partials).span(), elements<float>(sum), element_count);
-    case planner::DType::Bf16: return sum_short(Typed<Bf16>(partials).span(), elements<float>(sum), element_count);
-    case planner::DType::F32:
-    case planner::DType::I8:
-    case planner::DType::F8E4m3: return sum_partials(dtype, partials, sum, element_count);
-  }
+  if (dtype == planner::DType::F16) return sum_short<F16>(partials, elements<float>(sum), element_count);
+  if (dtype == planner::DType::Bf16) return sum_short<Bf16>(partials, elements<float>(sum), element_count);
+  sum_partials(dtype, partials, sum, element_count);
 }
 
 void sum_rounded(planner::DType dtype, std::span<const std::byte* const> sums, std::byte* result,
                  std::int64_t element_count) noexcept {
-  switch (dtype) {
-    case planner::DType::F16: return sum_short(Typed<float>(sums).span(), elements<F16>(result), element_count);
-    case planner::DType::Bf16: return sum_short(Typed<float>(sums).span(), elements<Bf16>(result), element_count);
-    case planner::DType::F32:
-    case planner::DType::I8:
-    case planner::DType::F8E4m3: return sum_partials(dtype, sums, result, element_count);
-  }
+  if (dtype == planner::DType::F16) return sum_short<float>(sums, elements<F16>(result), element_count);
+  if (dtype == planner::DType::Bf16) return sum_short<float>(sums, elements<Bf16>(result), element_count);
+  sum_partials(dtype, sums, result, element_count);
 }
 
 void add_partial(planner::DType dtype, const std::byte* partial, std::byte* result,
                  std::int64_t element_count) noexcept {
-  const std::array<const std::byte*, 2> both{result, partial};
-  switch (dtype) {
-    case planner::DType::F32: return add_f32(elements<float>(partial), elements<float>(result), element_count);
-    case planner::DType::I8:
-      return add_i8(elements<std::int8_t>(partial), elements<std::int8_t>(result), element_count);
-    case planner::DType::F16:
-    case planner::DType::Bf16:
-    case planner::DType::F8E4m3: return sum_partials(dtype, both, result, element_count);
-  }
+  using planner::DType;
+  if (dtype == DType::F32) return add_f32(elements<float>(partial), elements<float>(result), element_count);
+  if (dtype == DType::I8) return add_i8(elements<std::int8_t>(partial), elements<std::int8_t>(result), element_count);
+  sum_partials(dtype, std::array<const std::byte*, 2>{result, partial}, result, element_count);
 }
 
 } // namespace mc2::executor::lanes

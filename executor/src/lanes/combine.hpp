@@ -16,6 +16,10 @@ namespace mc2::executor::lanes {
 void sum_in_rank_order(planner::DType dtype, std::span<const std::byte* const> partials, const SumTarget& target,
                        std::int64_t element_count) noexcept;
 
+/// As sum_in_rank_order(), for a target that is not read soon: a large sum of f32 is written past the caches.
+void sum_past_caches(planner::DType dtype, std::span<const std::byte* const> partials, const SumTarget& target,
+                     std::int64_t element_count) noexcept;
+
 /// result[i] = partials[0][i] + partials[1][i] + ... in this order. f32, bf16 and f16 are accumulated in f32 and
 /// rounded once; i8 wraps modulo 256. There are 2 to kMostPartials partials; the result may be one of them.
 inline constexpr std::size_t kMostPartials = 64;

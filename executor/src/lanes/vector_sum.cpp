@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -23,25 +24,35 @@ MC2_EVERY_VECTOR_WIDTH void add_one(const float* __restrict addend, float* __res
   for (std::int64_t i = 0; i < count; ++i) sum[i] += addend[i];
 }
 
-void sum_tile(std::span<const float* const> partials, std::int64_t first, float* sum, std::int64_t count) noexcept {
-  add_two(partials[0] + first, partials[1] + first, sum, count);
-  for (const float* partial : partials.subspan(2)) add_one(partial + first, sum, count);
+MC2_EVERY_VECTOR_WIDTH void add_two(const std::int8_t* left, const std::int8_t* right, std::int8_t* sum,
+                                    std::int64_t count) noexcept {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] = static_cast<std::int8_t>(left[i] + right[i]);
 }
 
-/// Copies past the caches. The elements after the last whole vector are copied in the usual way.
-void stream(const float* from, float* to, std::int64_t count) noexcept {
-  std::int64_t i = 0;
-#if defined(__x86_64__)
-  if (reinterpret_cast<std::uintptr_t>(to) % sizeof(__m128) == 0)
-    for (; i + 4 <= count; i += 4) _mm_stream_ps(to + i, _mm_loadu_ps(from + i));
-#endif
-  std::copy(from + i, from + count, to + i);
+MC2_EVERY_VECTOR_WIDTH void add_one(const std::int8_t* __restrict addend, std::int8_t* __restrict sum,
+                                    std::int64_t count) noexcept {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] = static_cast<std::int8_t>(sum[i] + addend[i]);
 }
 
-void finish_streaming() noexcept {
-#if defined(__x86_64__)
-  _mm_sfence();
-#endif
+template <typename Element>
+const Element* element(const std::byte* partial, std::int64_t index) noexcept {
+  return reinterpret_cast<const Element*>(partial) + index;
+}
+
+template <typename Element>
+void sum_in_tiles(std::span<const std::byte* const> partials, Element* result, std::int64_t count,
+                  bool streams_past_cache) noexcept {
+  alignas(64) std::array<Element, kVectorTileElements> tile;
+  for (std::int64_t first = 0; first < count; first += kVectorTileElements) {
+    const std::int64_t length = std::min(kVectorTileElements, count - first);
+    add_two(element<Element>(partials[0], first), element<Element>(partials[1], first), tile.data(), length);
+    for (const std::byte* partial : partials.subspan(2)) add_one(element<Element>(partial, first), tile.data(), length);
+    if (streams_past_cache)
+      copy_past_caches(tile.data(), length * std::int64_t{sizeof(Element)}, result + first);
+    else
+      std::copy_n(tile.data(), length, result + first);
+  }
+  if (streams_past_cache) finish_past_caches();
 }
 
 #if defined(__x86_64__)
@@ -84,13 +95,13 @@ template <typename Short>
 
 /// Sums as many elements as fill whole vectors, and returns how many.
 template <typename From, typename To>
-[[gnu::target(MC2_AVX2)]] std::int64_t sum_avx2(std::span<const From* const> partials, To* result,
+[[gnu::target(MC2_AVX2)]] std::int64_t sum_avx2(std::span<const std::byte* const> partials, To* result,
                                                 std::int64_t count) noexcept {
   constexpr std::int64_t kVector = 8;
   std::int64_t i = 0;
   for (; i + kVector <= count; i += kVector) {
-    __m256 sum = eight_at(partials[0] + i);
-    for (const From* partial : partials.subspan(1)) sum = _mm256_add_ps(sum, eight_at(partial + i));
+    __m256 sum = eight_at(element<From>(partials[0], i));
+    for (const std::byte* partial : partials.subspan(1)) sum = _mm256_add_ps(sum, eight_at(element<From>(partial, i)));
     put(sum, result + i);
   }
   return i;
@@ -137,72 +148,77 @@ template <typename Short>
 
 /// As sum_avx2(), with vectors of 16 elements.
 template <typename From, typename To>
-[[gnu::target(MC2_AVX512)]] std::int64_t sum_avx512(std::span<const From* const> partials, To* result,
+[[gnu::target(MC2_AVX512)]] std::int64_t sum_avx512(std::span<const std::byte* const> partials, To* result,
                                                     std::int64_t count) noexcept {
   constexpr std::int64_t kVector = 16;
   std::int64_t i = 0;
   for (; i + kVector <= count; i += kVector) {
-    __m512 sum = sixteen_at(partials[0] + i);
-    for (const From* partial : partials.subspan(1)) sum = _mm512_add_ps(sum, sixteen_at(partial + i));
+    __m512 sum = sixteen_at(element<From>(partials[0], i));
+    for (const std::byte* partial : partials.subspan(1))
+      sum = _mm512_add_ps(sum, sixteen_at(element<From>(partial, i)));
     put(sum, result + i);
   }
   return i;
 }
 #endif
 
-MC2_EVERY_VECTOR_WIDTH void add_one(const std::int8_t* __restrict addend, std::int8_t* __restrict sum,
-                                    std::int64_t count) noexcept {
-  for (std::int64_t i = 0; i < count; ++i) sum[i] = static_cast<std::int8_t>(sum[i] + addend[i]);
-}
-
 } // namespace
 
 template <typename From, typename To>
-void sum_short(std::span<const From* const> partials, To* result, std::int64_t count, Vectors widest) noexcept {
+void sum_short(std::span<const std::byte* const> partials, To* result, std::int64_t count, Vectors widest) noexcept {
   std::int64_t i = 0;
 #if defined(__x86_64__)
   if (widest == Vectors::Avx512 && has_avx512())
-    i = sum_avx512(partials, result, count);
+    i = sum_avx512<From>(partials, result, count);
   else if (widest != Vectors::None && has_avx2())
-    i = sum_avx2(partials, result, count);
+    i = sum_avx2<From>(partials, result, count);
 #endif
   for (; i < count; ++i) {
-    float sum = load(partials[0][i]);
-    for (const From* partial : partials.subspan(1)) sum += load(partial[i]);
+    float sum = load(*element<From>(partials[0], i));
+    for (const std::byte* partial : partials.subspan(1)) sum += load(*element<From>(partial, i));
     store(sum, result[i]);
   }
 }
 
-template void sum_short(std::span<const F16* const>, F16*, std::int64_t, Vectors) noexcept;
-template void sum_short(std::span<const F16* const>, float*, std::int64_t, Vectors) noexcept;
-template void sum_short(std::span<const float* const>, F16*, std::int64_t, Vectors) noexcept;
-template void sum_short(std::span<const Bf16* const>, Bf16*, std::int64_t, Vectors) noexcept;
-template void sum_short(std::span<const Bf16* const>, float*, std::int64_t, Vectors) noexcept;
-template void sum_short(std::span<const float* const>, Bf16*, std::int64_t, Vectors) noexcept;
+template void sum_short<F16>(std::span<const std::byte* const>, F16*, std::int64_t, Vectors) noexcept;
+template void sum_short<F16>(std::span<const std::byte* const>, float*, std::int64_t, Vectors) noexcept;
+template void sum_short<float>(std::span<const std::byte* const>, F16*, std::int64_t, Vectors) noexcept;
+template void sum_short<Bf16>(std::span<const std::byte* const>, Bf16*, std::int64_t, Vectors) noexcept;
+template void sum_short<Bf16>(std::span<const std::byte* const>, float*, std::int64_t, Vectors) noexcept;
+template void sum_short<float>(std::span<const std::byte* const>, Bf16*, std::int64_t, Vectors) noexcept;
 
 void add_f32(const float* addend, float* sum, std::int64_t count) noexcept { add_one(addend, sum, count); }
 
 void add_i8(const std::int8_t* addend, std::int8_t* sum, std::int64_t count) noexcept { add_one(addend, sum, count); }
 
-void sum_i8(std::span<const std::int8_t* const> partials, std::int8_t* result, std::int64_t count) noexcept {
-  for (std::int64_t first = 0; first < count; first += kVectorTileElements) {
-    const std::int64_t length = std::min(kVectorTileElements, count - first);
-    alignas(64) std::array<std::int8_t, kVectorTileElements> tile;
-    std::copy_n(partials[0] + first, length, tile.data());
-    for (const std::int8_t* partial : partials.subspan(1)) add_one(partial + first, tile.data(), length);
-    std::copy_n(tile.data(), length, result + first);
-  }
+void sum_i8(std::span<const std::byte* const> partials, std::int8_t* result, std::int64_t count) noexcept {
+  sum_in_tiles(partials, result, count, false);
 }
 
-void sum_f32(std::span<const float* const> partials, float* result, std::int64_t count,
+void sum_f32(std::span<const std::byte* const> partials, float* result, std::int64_t count,
              bool streams_past_cache) noexcept {
-  alignas(64) std::array<float, kVectorTileElements> tile;
-  for (std::int64_t first = 0; first < count; first += kVectorTileElements) {
-    const std::int64_t length = std::min(kVectorTileElements, count - first);
-    sum_tile(partials, first, streams_past_cache ? tile.data() : result + first, length);
-    if (streams_past_cache) stream(tile.data(), result + first, length);
+  sum_in_tiles(partials, result, count, streams_past_cache);
+}
+
+void copy_past_caches(const void* from, std::int64_t byte_count, void* to) noexcept {
+  std::int64_t done = 0;
+#if defined(__x86_64__)
+  if (reinterpret_cast<std::uintptr_t>(to) % sizeof(__m128i) == 0) {
+    const std::int64_t vectors = byte_count / std::int64_t{sizeof(__m128i)};
+    const auto* source = static_cast<const __m128i*>(from);
+    for (std::int64_t i = 0; i < vectors; ++i)
+      _mm_stream_si128(static_cast<__m128i*>(to) + i, _mm_loadu_si128(source + i));
+    done = vectors * std::int64_t{sizeof(__m128i)};
   }
-  if (streams_past_cache) finish_streaming();
+#endif
+  std::memcpy(static_cast<std::byte*>(to) + done, static_cast<const std::byte*>(from) + done,
+              static_cast<std::size_t>(byte_count - done));
+}
+
+void finish_past_caches() noexcept {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
 }
 
 } // namespace mc2::executor::lanes

@@ -7,12 +7,10 @@
 #include <map>
 #include <new>
 #include <numeric>
-#if defined(__x86_64__)
-#include <emmintrin.h>
-#endif
 
 #include "lanes/combine.hpp"
 #include "lanes/peer_order.hpp"
+#include "lanes/vector_sum.hpp"
 #include "texts.hpp"
 
 namespace mc2::executor::node {
@@ -26,21 +24,15 @@ constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kWholeBytes = std::size_t{64} << 10U;
 constexpr std::size_t kStreamedBytes = std::size_t{16} << 10U;
 
-/// Copies to memory that peers read. Larger copies go past the caches, so that lines which a peer's cache holds are not
-/// fetched first. The data are visible to the peers with the next signal.
+/// Copies to memory that peers read. The data are visible to the peers with the next signal.
 /// @param to  aligned to a vector
 void copy_to_peers(std::byte* to, const std::byte* from, std::size_t count) {
-#if defined(__x86_64__)
-  if (count >= kStreamedBytes) {
-    const std::size_t vectors = count / sizeof(__m128i);
-    for (std::size_t i = 0; i < vectors; ++i)
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + i));
-    _mm_sfence();
-    const std::size_t done = vectors * sizeof(__m128i);
-    to += done, from += done, count -= done;
+  if (count < kStreamedBytes) {
+    std::memcpy(to, from, count);
+    return;
   }
-#endif
-  std::memcpy(to, from, count);
+  lanes::copy_past_caches(from, static_cast<std::int64_t>(count), to);
+  lanes::finish_past_caches();
 }
 
 std::int64_t elements_in(std::size_t bytes, DType dtype) {
@@ -175,7 +167,6 @@ void Lane::sum_nodes(DType dtype, std::byte* out, std::size_t index, std::size_t
 
 /// A step in which every rank reads all ranks' data and adds them up.
 void Lane::sum_whole(const Call& call, std::byte* data, std::size_t count) {
-  begin_step();
   copy_to_peers(slot(rank_), data, count);
   announce_and_wait(call);
   lanes::sum_partials(call.dtype, sources(all_, 0, data), data, elements_in(count, call.dtype));
@@ -184,7 +175,6 @@ void Lane::sum_whole(const Call& call, std::byte* data, std::size_t count) {
 /// A step in which every rank adds up one part, together with its counterparts on other nodes, and then reads the other
 /// parts from the near ranks.
 void Lane::sum_parts(const Call& call, std::byte* data, std::size_t count) {
-  begin_step();
   const std::vector<int>& near = neighbours_.near;
   const auto near_count = static_cast<int>(near.size());
   const auto start = [&](int place) { return part_start(count, place, near_count); };
@@ -211,66 +201,63 @@ void Lane::sum_parts(const Call& call, std::byte* data, std::size_t count) {
   }
 }
 
-void Lane::all_reduce(const Call& call, std::byte* data, std::size_t first, std::size_t count) {
-  const bool is_whole = call.byte_count * static_cast<std::size_t>(world_size_) <= kWholeBytes;
+/// Calls `step(at, bytes)` for steps of at most `most` bytes, which go through [first, first + count).
+template <typename Step>
+void Lane::in_steps(std::size_t first, std::size_t count, std::size_t most, const Step& step) {
   const std::size_t end = first + count;
   do { // at least one step: ranks compare calls of 0 bytes, too
-    const std::size_t bytes = std::min(kSlotBytes, end - first);
-    is_whole ? sum_whole(call, data + first, bytes) : sum_parts(call, data + first, bytes);
-    first += kSlotBytes;
-  } while (first < end);
-}
-
-void Lane::reduce_scatter(const Call& call, const std::byte* in, std::byte* out, std::size_t first, std::size_t count) {
-  const std::size_t most = kSlotBytes / static_cast<std::size_t>(world_size_) / kPartAlignment * kPartAlignment;
-  const auto part = [&](int rank) { return in + static_cast<std::size_t>(rank) * call.byte_count; };
-  const auto offset = [&](int rank) { return static_cast<std::size_t>(rank) * most; };
-  const std::vector<int>& counterparts = neighbours_.counterparts; // this rank itself adds up its node's data for them
-  const std::size_t end = first + count;
-  do { // at least one step: ranks compare calls of 0 bytes, too
-    const std::size_t bytes = std::min(most, end - first);
-    begin_step();
-    for (const int rank : all_)
-      if (std::ranges::find(counterparts, rank) == counterparts.end())
-        copy_to_peers(slot(rank_) + offset(rank), part(rank) + first, bytes);
-    announce_and_wait(call);
-    if (is_of_several_nodes()) {
-      for (std::size_t i = 0; i < counterparts.size(); ++i)
-        sum_near(call.dtype, offset(counterparts[i]), part(counterparts[i]) + first, i, bytes);
-      const auto own = std::ranges::find(counterparts, rank_) - counterparts.begin();
-      sum_nodes(call.dtype, out + first, static_cast<std::size_t>(own), bytes);
-    } else {
-      lanes::sum_partials(call.dtype, sources(all_, offset(rank_), part(rank_) + first), out + first,
-                          elements_in(bytes, call.dtype));
-    }
+    ++step_;
+    step(first, std::min(most, end - first));
     first += most;
   } while (first < end);
 }
 
+void Lane::all_reduce(const Call& call, std::byte* data, std::size_t first, std::size_t count) {
+  const bool is_whole = call.byte_count * static_cast<std::size_t>(world_size_) <= kWholeBytes;
+  in_steps(first, count, kSlotBytes, [&](std::size_t at, std::size_t bytes) {
+    is_whole ? sum_whole(call, data + at, bytes) : sum_parts(call, data + at, bytes);
+  });
+}
+
+void Lane::reduce_scatter(const Call& call, const std::byte* in, std::byte* out, std::size_t first, std::size_t count) {
+  const std::size_t most = most_part_bytes();
+  const auto part = [&](int rank) { return in + static_cast<std::size_t>(rank) * call.byte_count; };
+  const auto offset = [&](int rank) { return static_cast<std::size_t>(rank) * most; };
+  const std::vector<int>& counterparts = neighbours_.counterparts; // this rank itself adds up its node's data for them
+  in_steps(first, count, most, [&](std::size_t at, std::size_t bytes) {
+    for (const int rank : all_)
+      if (std::ranges::find(counterparts, rank) == counterparts.end())
+        copy_to_peers(slot(rank_) + offset(rank), part(rank) + at, bytes);
+    announce_and_wait(call);
+    if (is_of_several_nodes()) {
+      for (std::size_t i = 0; i < counterparts.size(); ++i)
+        sum_near(call.dtype, offset(counterparts[i]), part(counterparts[i]) + at, i, bytes);
+      const auto own = std::ranges::find(counterparts, rank_) - counterparts.begin();
+      sum_nodes(call.dtype, out + at, static_cast<std::size_t>(own), bytes);
+    } else {
+      lanes::sum_partials(call.dtype, sources(all_, offset(rank_), part(rank_) + at), out + at,
+                          elements_in(bytes, call.dtype));
+    }
+  });
+}
+
 void Lane::all_gather(const Call& call, const std::byte* in, std::byte* out, std::size_t first, std::size_t count) {
   const auto place = [&](int rank) { return out + static_cast<std::size_t>(rank) * call.byte_count; };
-  const std::size_t end = first + count;
-  do { // at least one step: ranks compare calls of 0 bytes, too
-    const std::size_t bytes = std::min(kSlotBytes, end - first);
-    begin_step();
-    copy_to_peers(slot(rank_), in + first, bytes);
+  in_steps(first, count, kSlotBytes, [&](std::size_t at, std::size_t bytes) {
+    copy_to_peers(slot(rank_), in + at, bytes);
     announce(call);
-    if (place(rank_) != in) std::memcpy(place(rank_) + first, in + first, bytes);
+    if (place(rank_) != in) std::memcpy(place(rank_) + at, in + at, bytes);
     for (int step = 0; step + 1 < world_size_; ++step) {
       wait_for(peer(step), call);
-      std::memcpy(place(peer(step)) + first, slot(peer(step)), bytes);
+      std::memcpy(place(peer(step)) + at, slot(peer(step)), bytes);
     }
-    first += kSlotBytes;
-  } while (first < end);
+  });
 }
 
 void Lane::all_to_all(const Call& call, const std::byte* in, std::byte* out, std::size_t first, std::size_t count) {
-  const std::size_t most = kSlotBytes / static_cast<std::size_t>(world_size_) / kPartAlignment * kPartAlignment;
-  const auto offset = [&](int rank) { return static_cast<std::size_t>(rank) * call.byte_count + first; };
-  const std::size_t end = first + count;
-  do { // at least one step: ranks compare calls of 0 bytes, too
-    const std::size_t bytes = std::min(most, end - first);
-    begin_step();
+  const std::size_t most = most_part_bytes();
+  in_steps(first, count, most, [&](std::size_t at, std::size_t bytes) {
+    const auto offset = [&](int rank) { return static_cast<std::size_t>(rank) * call.byte_count + at; };
     for (int rank = 0; rank < world_size_; ++rank)
       if (rank != rank_) copy_to_peers(slot(rank_) + static_cast<std::size_t>(rank) * most, in + offset(rank), bytes);
     announce(call);
@@ -279,8 +266,7 @@ void Lane::all_to_all(const Call& call, const std::byte* in, std::byte* out, std
       wait_for(peer(step), call);
       std::memcpy(out + offset(peer(step)), slot(peer(step)) + static_cast<std::size_t>(rank_) * most, bytes);
     }
-    first += most;
-  } while (first < end);
+  });
 }
 
 } // namespace mc2::executor::node

@@ -73,7 +73,8 @@ class Lane {
  private:
   struct Shared;
 
-  void begin_step() noexcept { ++step_; }
+  template <typename Step>
+  void in_steps(std::size_t first, std::size_t count, std::size_t most, const Step& step);
   void announce(const Call& call);
   void wait_for(int peer, const Call& call);
   void wait_for(int peer, const SharedSignal& signal, std::uint32_t count);
@@ -84,6 +85,10 @@ class Lane {
   /// of the data, but a rank makes at most half of its node's sums.
   [[nodiscard]] std::size_t node_sum_stride() const noexcept {
     return kSlotBytes / neighbours_.counterparts.size() / kPartAlignment * kPartAlignment;
+  }
+  /// The most bytes of a part in steps whose slot has a part for each rank.
+  [[nodiscard]] std::size_t most_part_bytes() const noexcept {
+    return kSlotBytes / all_.size() / kPartAlignment * kPartAlignment;
   }
   [[nodiscard]] bool is_of_several_nodes() const noexcept { return neighbours_.counterparts.size() > 1; }
   [[nodiscard]] int peer(int step) const noexcept;

@@ -28,7 +28,7 @@ using planner::DType;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kMostThreads = 256;
-constexpr std::chrono::milliseconds kMeetingDeadline{60'000}, kLongestDeadline{1'000'000'000};
+constexpr std::chrono::milliseconds kLongestDeadline{1'000'000'000};
 /// Tells whether this process is a fork()ed child of the one that loaded the library. OpenMP's threads do not exist in
 /// a child, and OpenMP would wait for them.
 const ProcessMark kLoadingProcess;
@@ -64,7 +64,7 @@ Result<void> check_parts(std::size_t whole, std::size_t part, int world_size) {
 class NodeCollectives::Impl {
  public:
   Impl(const ProcessPlace& place, int world_size, const NodeCollectivesOptions& options)
-      : group_(place, world_size, std::min(options.deadline, kMeetingDeadline)), deadline_(options.deadline) {}
+      : group_(place, world_size, options.deadline), deadline_(options.deadline) {}
 
   Result<void> open(int threads, std::optional<int> memory_node) {
     const node::Meeting meeting{.rank = group_.rank(),

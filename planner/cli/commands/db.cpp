@@ -19,7 +19,6 @@
 #include "mc2/store/codec.hpp"
 #include "mc2/store/dates.hpp"
 #include "mc2/store/store.hpp"
-#include "mc2/store/text.hpp"
 #include "options/numbers.hpp"
 #include "pages/render.hpp"
 #include "pages/report.hpp"
@@ -115,7 +114,7 @@ void print_plans(const std::vector<store::StoredPlan>& plans) {
                                                 : percent_text(plan.benefit()) + " predicted";
     const std::string& purpose = stored.key.purpose;
     const bool is_best_of_all = purpose == store::PlanKey{}.purpose;
-    const std::string what = plan.op.text() + (is_best_of_all ? "" : ", " + store::one_line(purpose, kPurposeBytes));
+    const std::string what = plan.op.text() + (is_best_of_all ? "" : ", " + one_line(purpose, kPurposeBytes));
     machine->second.push_back({stored.digest.substr(0, 12), what, plan.cut.text(), benefit,
                                stored.created_at.substr(0, std::string_view("2026-01-31").size())});
   }
@@ -229,7 +228,7 @@ void print_change(const store::Change& change, bool is_json) {
   what.resize(std::string_view("measurement").size(), ' ');
   std::cout << change.revision << "  " << what << (change.is_removal ? "  removed  " : "  kept     ")
             << change.digest.substr(0, 12) << "  " << change.op.text()
-            << (change.purpose.empty() ? "" : "  " + store::one_line(change.purpose, 24)) << std::endl;
+            << (change.purpose.empty() ? "" : "  " + one_line(change.purpose, 24)) << std::endl;
 }
 
 /// The inode of a file; 0 if there is none.

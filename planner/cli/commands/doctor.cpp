@@ -7,6 +7,7 @@
 
 #include "commands/commands.hpp"
 #include "mc2/executor/backend.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/render/text.hpp"
 #include "mc2/store/store.hpp"
 #include "pages/report.hpp"
@@ -131,10 +132,10 @@ std::string dtype_matrix(const nlohmann::ordered_json& kinds) {
 
 /// "cores 2, isa avx512_core_bf16, ..."
 std::string facts(const nlohmann::ordered_json& fingerprint) {
-  std::string text;
+  std::vector<std::string> texts;
   for (const auto& [key, value] : fingerprint.items())
-    if (key != "backend") text += (text.empty() ? "" : ", ") + key + " " + value.get<std::string>();
-  return text;
+    if (key != "backend") texts.push_back(key + " " + value.get<std::string>());
+  return list_text(texts);
 }
 
 void print_page(const nlohmann::ordered_json& report) {

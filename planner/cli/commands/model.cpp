@@ -13,10 +13,10 @@
 #include "mc2/finder/topology_costs.hpp"
 #include "mc2/planner/analytic_model.hpp"
 #include "mc2/planner/cutting.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/llm_config.hpp"
 #include "mc2/store/llm_settings.hpp"
-#include "mc2/store/text.hpp"
 #include "options/layer_shapes.hpp"
 #include "options/model_file.hpp"
 #include "options/numbers.hpp"
@@ -92,7 +92,7 @@ Result<planner::LlmConfig> read_config(const std::string& name) {
   MC2_ASSIGN(const auto content, read_file(name));
   auto config = store::decode_llm_config(content, std::filesystem::path(name).stem().string());
   if (config) return config;
-  return Error{config.error().code, store::one_line(name, kShownPathBytes), config.error().text()};
+  return Error{config.error().code, one_line(name, kShownPathBytes), config.error().text()};
 }
 
 Result<LlmQuestion> ModelCommand::layers() const {
@@ -296,11 +296,10 @@ void add_outputs(ModelCommand& command, CLI::App& sub) {
   auto* csv = sub.add_flag("--csv", command.is_csv, "print every range of every layer as CSV");
   add_json(sub, command.is_json, "ranges, steps and sizes");
   csv->excludes("--json");
-  std::string programs;
-  for (const auto& each : store::llm_settings())
-    programs += (programs.empty() ? "" : "; ") + std::string(each.name) + ": " + std::string(each.text);
+  const auto program_text = [](const auto& each) { return std::string(each.name) + ": " + std::string(each.text); };
   auto* settings = sub.add_option("--settings", command.settings,
-                                  "print instead the settings that tell a program where to fuse: " + programs);
+                                  "print instead the settings that tell a program where to fuse: " +
+                                      list_text(store::llm_settings(), program_text, "; "));
   for (const char* other : {"--csv", "--json"}) settings->excludes(other);
   sub.add_option("--out", command.out, "write the output to this file instead");
   sub.add_option("--html", command.html_file, "also write a report with a chart and every range to this HTML file");

@@ -220,7 +220,7 @@ Result<std::vector<planner::TimedLanes>> PlanCommand::time_lanes(const planner::
   MC2_ASSIGN(auto bench, embed::Workbench::open(*backend, options, spec, {fresh_seed()}));
   profiler::TuneHooks hooks;
   hooks.is_cancelled = is_interrupted;
-  return profiler::time_lanes(*bench, model, {}, hooks);
+  return profiler::time_lanes(*bench, model, hooks);
 }
 
 Result<planner::Plan> PlanCommand::plan_here(const store::PlanRequest& request, About& about) const {
@@ -312,7 +312,8 @@ Result<planner::PlanRanges> PlanCommand::ranges_here(const store::PlanRequest& r
   MC2_ASSIGN(const auto question, question_on(here, request));
   MC2_ASSIGN(auto layers, open_to_look_up(store, *server, request.op, here));
   finder::SharedLayers shared(layers);
-  auto ranges = finder::find_ranges({.given = {}, .kept = finder::kept_in(shared)}, question, *op.first_m);
+  const finder::ModelPlaces places{.given = {}, .kept = finder::with_short_reasons(finder::kept_in(shared))};
+  auto ranges = finder::find_ranges(places, question, *op.first_m);
   return ranges ? std::move(ranges) : with_advice(ranges.error(), question, layers);
 }
 

@@ -31,8 +31,8 @@ struct RefineCommand {
   /// Refines from the timings that were imported for the device.
   [[nodiscard]] Result<profiler::Refinement> refine_device(const store::PlanRequest& request,
                                                            std::string& machine) const;
-  [[nodiscard]] Result<std::vector<profiler::MeasuredCut>> read_cuts(const planner::CostModel& model,
-                                                                     const planner::OpSpec& spec) const;
+  [[nodiscard]] Result<std::vector<planner::MeasuredCut>> read_cuts(const planner::CostModel& model,
+                                                                    const planner::OpSpec& spec) const;
   /// What to do with the times of the cuts to run next.
   [[nodiscard]] std::string next_step() const;
   [[nodiscard]] Result<ExitCode> run() const;
@@ -63,9 +63,9 @@ planner::PlanOptions RefineCommand::limits(const store::PlanRequest& request) co
   return options;
 }
 
-Result<std::vector<profiler::MeasuredCut>> RefineCommand::read_cuts(const planner::CostModel& model,
-                                                                    const planner::OpSpec& spec) const {
-  std::vector<profiler::MeasuredCut> measured;
+Result<std::vector<planner::MeasuredCut>> RefineCommand::read_cuts(const planner::CostModel& model,
+                                                                   const planner::OpSpec& spec) const {
+  std::vector<planner::MeasuredCut> measured;
   if (cuts_file.empty()) return measured;
   MC2_ASSIGN(const auto source, profiler::open_log(cuts_file));
   profiler::ImportedLogs logs;
@@ -86,12 +86,9 @@ Result<std::vector<profiler::MeasuredCut>> RefineCommand::read_cuts(const planne
     if (!cut)
       return Error{ErrorCode::InvalidSpec, cuts_file,
                    "'" + runs.blocks + "' is the digest of a kept plan; name its blocks, or import the file"};
-    const auto fits = planner::validate_measured_cut(spec, model.variants.front().variant, cut.value(), runs.fused_us,
-                                                     runs.serial_us);
-    if (!fits) return Error{ErrorCode::InvalidSpec, cuts_file, "'" + runs.blocks + "': " + fits.error().message};
-    measured.push_back({model.variants.front().variant, std::move(cut).value(), runs.fused_us, runs.serial_us,
-                        runs.compute_us, runs.communication_us, runs.relative_error, runs.run_count,
-                        runs.compute_blocks_us, runs.communication_blocks_us});
+    measured.push_back({runs, model.variants.front().variant, std::move(cut).value()});
+    if (const auto fits = planner::validate_measured_cut(spec, measured.back()); !fits)
+      return Error{ErrorCode::InvalidSpec, cuts_file, "'" + runs.blocks + "': " + fits.error().message};
   }
   return measured;
 }

@@ -26,7 +26,6 @@
 
 #include "access_log.hpp"
 #include "commands/commands.hpp"
-#include "mc2/planner/units.hpp"
 #include "mc2/server/listener.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/dates.hpp"
@@ -40,8 +39,7 @@ namespace {
 struct ServeSettings {
   server::Config config;
   StoreOptions store;
-  double header_timeout_s = 5, body_timeout_s = 10, idle_timeout_s = 30, drain_timeout_s = 5;
-  int history_interval_s = 300;
+  std::int64_t history_interval_s = config.history_interval.count();
   std::string keep_samples, keep_models, keep_measurements; ///< how long, e.g. "180d"; empty: for ever
   std::string follow_token_file;
 };
@@ -187,13 +185,13 @@ void ServeCommand::add_limits_to(CLI::App& app) {
   add(app, "history-interval", settings.history_interval_s,
       "seconds between points of the store's history; 0: keep no history")
       ->check(whole_number(0, 86'400));
-  const auto add_time = [&app](const std::string& name, double& value, const std::string& help) {
-    add(app, name, value, help)->check(real_number(0.001, 3600));
+  const auto add_time = [&app](const std::string& name, std::chrono::milliseconds& value, const std::string& help) {
+    add_seconds(app, name, value, help)->envname(variable_of(name));
   };
-  add_time("header-timeout", settings.header_timeout_s, "seconds to receive a request's headers");
-  add_time("body-timeout", settings.body_timeout_s, "seconds to receive a body, and to send each 256 KiB of an answer");
-  add_time("idle-timeout", settings.idle_timeout_s, "seconds that a connection may stay open between requests");
-  add_time("drain-timeout", settings.drain_timeout_s, "seconds that a stop waits for requests in flight");
+  add_time("header-timeout", limits.header_timeout, "seconds to receive a request's headers");
+  add_time("body-timeout", limits.body_timeout, "seconds to receive a body, and to send each 256 KiB of an answer");
+  add_time("idle-timeout", limits.idle_timeout, "seconds that a connection may stay open between requests");
+  add_time("drain-timeout", limits.drain_timeout, "seconds that a stop waits for requests in flight");
 }
 
 Result<void> ServeCommand::read_config_file() {
@@ -244,10 +242,6 @@ Result<server::Config> ServeCommand::complete() {
     note_unencrypted_token(result.leader.url);
   }
   result.history_interval = std::chrono::seconds(settings.history_interval_s);
-  result.limits.header_timeout = planner::to_ms(settings.header_timeout_s);
-  result.limits.body_timeout = planner::to_ms(settings.body_timeout_s);
-  result.limits.idle_timeout = planner::to_ms(settings.idle_timeout_s);
-  result.limits.drain_timeout = planner::to_ms(settings.drain_timeout_s);
   if (const auto legal = result.validate(); !legal) {
     std::string option = "--" + legal.error().field;
     std::ranges::replace(option, '_', '-');
@@ -394,16 +388,14 @@ Result<ExitCode> ServeCommand::run() {
   raise_descriptor_limit(config.limits.connection_count);
   const BlockedSignals signals; // before any thread starts
   std::stop_source opening;
-  auto opened_service = open_service(config, signals, opening);
+  auto opened = server::Listener::open([&] { return open_service(config, signals, opening); }, config,
+                                       {config.has_access_log ? make_access_log() : server::AccessLog(), tell});
   if (opening.stop_requested()) {
     std::cerr << "mc2: stopped\n";
     return ExitCode::Success;
   }
-  MC2_ASSIGN(const auto service, std::move(opened_service));
-  MC2_ASSIGN(auto opened,
-             server::Listener::open(*service, config,
-                                    {config.has_access_log ? make_access_log() : server::AccessLog(), tell}));
-  server::Listener& listener = *opened;
+  if (!opened) return opened.error();
+  server::Listener& listener = *opened.value();
   {
     const std::jthread waiter(
         [&](const std::stop_token& ends) { obey(signals, ends, listener, [&] { reload(listener); }); });

@@ -6,12 +6,17 @@
 #include <cstdio>
 #include <functional>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include "commands/commands.hpp"
+#include "mc2/finder/topology_costs.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/render/text.hpp"
+#include "options/model_file.hpp"
 #include "options/number_list.hpp"
 #include "options/numbers.hpp"
 #include "options/topology_files.hpp"
@@ -24,7 +29,48 @@
 namespace mc2::cli {
 namespace {
 
+using finder::FindModel;
+using finder::FoundModel;
+using finder::FoundPlan;
+using finder::PlanQuestion;
+using finder::PlanSource;
+
 constexpr int kMaxThreadCount = 1024;
+
+/// Model documents of one machine, and the file of each.
+struct Documents {
+  planner::Fingerprint machine;
+  finder::ModelPlaces places = {};
+  std::map<planner::OpSpec, std::string> files = {};
+};
+
+/// This machine with one number of ranks, and the operators that were tuned on it with the options of the sweep.
+struct TunedMachine {
+  planner::Fingerprint fingerprint;
+  planner::PlanOptions options;
+  std::set<planner::OpSpec> operators = {};
+};
+
+/// Where the plans come from: documents, then the store, then topologies. Threads: safe to share.
+struct SweepPlaces {
+  store::PlanRequest asked; ///< the options
+  bool may_transfer = true;
+  std::vector<Documents> documents = {};
+  std::optional<finder::Kept> kept = std::nullopt;
+  std::map<int, Result<TunedMachine>> here = {}; ///< by ranks
+  std::vector<std::pair<std::string, planner::Topology>> topologies = {};
+
+  [[nodiscard]] std::vector<PlanSource> of(const OpFamily& family) const;
+
+ private:
+  void add_kept(const OpFamily& family, std::vector<PlanSource>& places) const;
+  [[nodiscard]] PlanSource planner_of(std::string name, const FindModel& find, const planner::Fingerprint& machine,
+                                      const OpFamily& family,
+                                      std::function<std::string(const FoundModel&)> origin) const {
+    const PlanQuestion question{.op = family.op, .machine = machine, .may_transfer = may_transfer};
+    return planner_with(std::move(name), finder::find_over(find, question, family.all_m), asked, std::move(origin));
+  }
+};
 
 struct SweepCommand {
   MachineOptions machine;
@@ -44,7 +90,8 @@ struct SweepCommand {
   [[nodiscard]] bool is_foreign() const { return !model_files.empty() || !topology_files.empty(); }
   /// Whether kept models and plans of this machine answer: for another machine only if --store is given.
   [[nodiscard]] bool asks_store() const { return !is_foreign() || !store.path.empty(); }
-  [[nodiscard]] Result<ModelSources> sources(const PlanGrid& grid) const;
+  [[nodiscard]] Result<SweepPlaces> places(const GridRun& settled, const PlanGrid& grid) const;
+  void open_store(store::Layers layers, SweepPlaces& places, const std::vector<int>& all_ranks) const;
   [[nodiscard]] Result<GridRun> settings() const;
   /// Prints the page or the table, or writes the table to a file. Errors: NotFound where the page would be empty.
   [[nodiscard]] Result<void> show(const PlanGrid& grid, PlannedGrid planned, const GridRun& settled) const;
@@ -106,22 +153,106 @@ Result<PlanGrid> SweepCommand::grid() const {
   return result;
 }
 
-Result<ModelSources> SweepCommand::sources(const PlanGrid& grid) const {
-  ModelSources result;
-  if (!model_files.empty()) {
-    MC2_ASSIGN(auto documents, open_document_source(model_files, !no_transfer));
-    result.push_back(std::move(documents));
+/// The kept plans of a machine. Asks the store only for operators that were tuned.
+PlanSource tuned_plans(const finder::Kept& kept, const TunedMachine& here) {
+  PlanSource plans = finder::kept_plans(kept);
+  plans.find = [find = plans.find, here](PlanQuestion question) -> Result<FoundPlan> {
+    if (!here.operators.contains(question.op)) return Error{ErrorCode::NotFound, "", "none is of this m"};
+    question.machine = here.fingerprint;
+    question.options = here.options;
+    MC2_ASSIGN(auto found, find(question));
+    found.source = "tuned " + found.stored.created_at;
+    return found;
+  };
+  return plans;
+}
+
+void SweepPlaces::add_kept(const OpFamily& family, std::vector<PlanSource>& places) const {
+  const Result<TunedMachine>& machine = here.at(family.op.world_size);
+  if (!machine) {
+    const FindModel refuse = [&](const PlanQuestion&) { return Result<FoundModel>(machine.error()); };
+    places.push_back(planner_of("kept models", refuse, {}, family, nullptr));
+    return;
   }
+  const auto is_tuned = [&, op = family.op](std::int64_t m) mutable {
+    op.m = m;
+    return machine.value().operators.contains(op);
+  };
+  if (std::ranges::any_of(family.all_m, is_tuned)) places.push_back(tuned_plans(*kept, machine.value()));
+  places.push_back(planner_of("kept models", finder::finding_often({.given = {}, .kept = kept}),
+                              machine.value().fingerprint, family, [](const FoundModel& found) {
+                                return "kept model " + (found.transfer ? found.transfer->reason
+                                                                       : "of m=" + std::to_string(found.model.op.m));
+                              }));
+}
+
+std::vector<PlanSource> SweepPlaces::of(const OpFamily& family) const {
+  std::vector<PlanSource> places;
+  for (const Documents& of_one : documents)
+    places.push_back(planner_of("--model", finder::finding_often(of_one.places), of_one.machine, family,
+                                [files = of_one.files](const FoundModel& found) {
+                                  return found.transfer ? "document, " + found.transfer->reason
+                                                        : "document " + files.at(found.model.op);
+                                }));
+  if (kept) add_kept(family, places);
+  std::vector<PlanSource> described;
+  for (const auto& [file, topology] : topologies)
+    described.push_back(planner_of(file, finder::finding_on_topology(topology), {}, family,
+                                   [file = file](const FoundModel&) { return "topology " + file; }));
+  if (described.empty()) return places;
+  places.push_back({"--topology", [described = std::move(described)](const PlanQuestion& question) {
+                      auto found = finder::find_plan(described, question);
+                      if (found) found.value().is_stopgap = true; // even a transferred model was measured
+                      return found;
+                    }});
+  return places;
+}
+
+Result<std::vector<Documents>> read_documents(const std::vector<std::string>& files) {
+  std::vector<Documents> result;
+  for (const auto& file : files) {
+    MC2_ASSIGN(auto model, read_model(file));
+    auto of_one = std::ranges::find(result, model.fingerprint, &Documents::machine);
+    if (of_one == result.end()) of_one = result.insert(of_one, {model.fingerprint});
+    of_one->files.emplace(model.op, file);
+    of_one->places.given.push_back(std::move(model));
+  }
+  return result;
+}
+
+/// @param layers  their connection serves one thread only, so the keys of tuned plans are read now
+void SweepCommand::open_store(store::Layers layers, SweepPlaces& places, const std::vector<int>& all_ranks) const {
+  for (const int count : all_ranks) {
+    const auto fingerprint = machine.fingerprint(count);
+    if (!fingerprint) {
+      places.here.emplace(count, fingerprint.error());
+      continue;
+    }
+    const auto usual = planner::default_options_on(fingerprint.value());
+    TunedMachine here{fingerprint.value(), places.asked.options_with(usual)};
+    const std::string purpose = finder::tuned_purpose({.op = {}, .machine = here.fingerprint, .options = here.options});
+    for (auto& key : layers.list_plan_keys(store::digest(here.fingerprint.canonical_text())))
+      if (key.purpose == purpose) here.operators.insert(std::move(key.op));
+    places.here.emplace(count, std::move(here));
+  }
+  // The functions of `kept` share them.
+  const auto opened = std::make_shared<store::Layers>(std::move(layers));
+  const auto shared = std::make_shared<finder::SharedLayers>(*opened);
+  places.kept = finder::kept_by([opened, shared](const auto& body) { return shared->use(body); });
+}
+
+Result<SweepPlaces> SweepCommand::places(const GridRun& settled, const PlanGrid& grid) const {
+  SweepPlaces result{.asked = settled.asked, .may_transfer = !no_transfer};
+  MC2_ASSIGN(result.documents, read_documents(model_files));
   if (asks_store()) {
-    MC2_ASSIGN(const auto backend, executor::find_backend(machine.backend));
-    MC2_ASSIGN(const auto options, planning.options_on(*backend));
-    MC2_ASSIGN(auto kept, open_store_source(store, machine, grid.families(), options, !no_transfer));
-    result.push_back(std::move(kept));
+    MC2_TRY(executor::find_backend(machine.backend));
+    MC2_ASSIGN(auto layers, store.open(StoreUse::Read));
+    open_store(std::move(layers), result, grid.ranks);
   }
-  MC2_TRY(planning.check_gain_rule(result.empty())); // empty: only topologies are left
-  if (!topology_files.empty()) {
-    MC2_ASSIGN(auto topologies, open_topology_source(topology_files));
-    result.push_back(std::move(topologies));
+  MC2_TRY(planning.check_gain_rule(model_files.empty() && !asks_store())); // only topologies are left
+  for (const auto& file : topology_files) {
+    MC2_ASSIGN(auto topology, read_topology(file));
+    result.topologies.emplace_back(file, std::move(topology));
   }
   return result;
 }
@@ -137,7 +268,7 @@ Result<GridRun> SweepCommand::settings() const {
   return result;
 }
 
-constexpr std::size_t kMostReasonLines = 4;
+constexpr std::size_t kMostReasonLines = 8;
 
 /// The error if no row has a plan, with the most frequent reason.
 Error nothing_planned(const PlannedGrid& planned, bool is_described) {
@@ -172,8 +303,9 @@ Result<ExitCode> SweepCommand::run() const {
   const auto start = std::chrono::steady_clock::now();
   MC2_ASSIGN(const auto settled, settings());
   MC2_ASSIGN(const auto asked, grid());
-  MC2_ASSIGN(const auto opened, sources(asked));
-  MC2_ASSIGN(auto planned, plan_grid(asked, opened, settled));
+  MC2_ASSIGN(const auto opened, places(settled, asked));
+  const auto places_of = [&](const OpFamily& family) { return opened.of(family); };
+  MC2_ASSIGN(auto planned, plan_grid(asked, places_of, settled));
   const PlanCounts counts = planned.counts;
   MC2_TRY(show(asked, std::move(planned), settled));
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;

@@ -6,7 +6,7 @@
 
 #include "mc2/planner/routing.hpp"
 #include "mc2/planner/text.hpp"
-#include "pages/text.hpp"
+#include "mc2/store/text.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -85,7 +85,7 @@ Result<ExchangeCounts> counts_of(const planner::Plan& plan) {
 Result<ExchangeCounts> read_counts(const std::filesystem::path& path) {
   MC2_ASSIGN(const auto content, read_file(path));
   ExchangeCounts counts;
-  std::string_view rest = without_byte_order_mark(content);
+  std::string_view rest = store::without_byte_order_mark(content);
   std::size_t length = 0;
   int line = 0;
   while (!rest.empty()) {

@@ -6,12 +6,14 @@
 
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
+#include "mc2/store/csv.hpp"
 #include "mc2/store/llm_config.hpp"
-#include "options/csv.hpp"
 
 namespace mc2::cli {
 namespace layer_table {
 namespace {
+
+using store::CsvColumn, store::CsvRow;
 
 using planner::Parallelism;
 
@@ -28,37 +30,28 @@ constexpr std::array kColumns{CsvColumn{"model", true},    CsvColumn{"layer", tr
 Result<std::string> read_name(const CsvRow& row, std::size_t column) {
   std::string name = row.text(column);
   if (!name.empty() && name.size() <= kMaxNameBytes) return name;
-  return row.error(column, kColumns[column].name,
-                   name.empty()
-                       ? "is empty; name it"
-                       : "has " + std::to_string(name.size()) + " bytes; legal: 1 to " + std::to_string(kMaxNameBytes));
-}
-
-/// What a parser returned, with its error at the cell's place in the file.
-template <typename T>
-Result<T> at_place(const CsvRow& row, std::size_t column, Result<T> parsed) {
-  if (parsed) return parsed;
-  return Error{parsed.error().code, row.place(column), parsed.error().text()};
+  return row.error(column, name.empty() ? "is empty; name it"
+                                        : "has " + std::to_string(name.size()) + " bytes; legal: 1 to " +
+                                              std::to_string(kMaxNameBytes));
 }
 
 /// Errors: Malformed if the units do not divide the axis equally, or are given for a layer without a divided axis.
 Result<std::int64_t> read_units(const CsvRow& row, const LayerShape& shape) {
   if (!planner::divides_an_axis(shape.parallelism)) {
     if (row.text(kUnits).empty()) return std::int64_t{0};
-    return row.error(kUnits, kColumns[kUnits].name, "is given, but every rank has whole experts; leave it empty");
+    return row.error(kUnits, "is given, but every rank has whole experts; leave it empty");
   }
   const std::int64_t axis = shape.parallelism == Parallelism::Row ? shape.k : shape.n;
   if (row.text(kUnits).empty()) return axis;
-  const auto units = row.whole_number(kUnits, kColumns[kUnits].name, 1, axis);
+  const auto units = row.whole_number(kUnits, 1, axis);
   if (!units || axis % units.value() == 0) return units;
-  return row.error(
-      kUnits, kColumns[kUnits].name,
-      std::to_string(units.value()) + " do not divide the axis of " + std::to_string(axis) + " into equal parts");
+  return row.error(kUnits, std::to_string(units.value()) + " do not divide the axis of " + std::to_string(axis) +
+                               " into equal parts");
 }
 
 Result<void> read_sizes(const CsvRow& row, LayerShape& shape) {
-  MC2_ASSIGN(const auto n, row.whole_number(kN, kColumns[kN].name, 1, planner::kMaxSize));
-  MC2_ASSIGN(const auto k, row.whole_number(kK, kColumns[kK].name, 1, planner::kMaxSize));
+  MC2_ASSIGN(const auto n, row.whole_number(kN, 1, planner::kMaxSize));
+  MC2_ASSIGN(const auto k, row.whole_number(kK, 1, planner::kMaxSize));
   shape.n = n;
   shape.k = k;
   MC2_ASSIGN(shape.units, read_units(row, shape));
@@ -70,9 +63,9 @@ Result<void> read_sizes(const CsvRow& row, LayerShape& shape) {
 Result<std::optional<planner::ExpertCount>> read_experts(const CsvRow& row, Parallelism parallelism) {
   if (row.text(kExperts).empty() && row.text(kPerToken).empty()) return std::optional<planner::ExpertCount>();
   if (planner::divides_an_axis(parallelism))
-    return row.error(kExperts, kColumns[kExperts].name, "are given, but the layer is divided; leave them empty");
-  MC2_ASSIGN(const auto total, row.whole_number(kExperts, kColumns[kExperts].name, 1, planner::kMaxSize));
-  MC2_ASSIGN(const auto per_token, row.whole_number(kPerToken, kColumns[kPerToken].name, 1, total));
+    return row.error(kExperts, "are given, but the layer is divided; leave them empty");
+  MC2_ASSIGN(const auto total, row.whole_number(kExperts, 1, planner::kMaxSize));
+  MC2_ASSIGN(const auto per_token, row.whole_number(kPerToken, 1, total));
   return std::optional(planner::ExpertCount{total, per_token});
 }
 
@@ -80,17 +73,17 @@ Result<LayerShape> read_layer(const CsvRow& row) {
   LayerShape shape;
   MC2_ASSIGN(auto model, read_name(row, kModel));
   MC2_ASSIGN(auto layer, read_name(row, kLayer));
-  MC2_ASSIGN(const auto parallelism, at_place(row, kParallel, planner::parse_parallelism(row.text(kParallel))));
+  MC2_ASSIGN(const auto parallelism, row.at(kParallel, planner::parse_parallelism(row.text(kParallel))));
   shape.model = std::move(model);
   shape.layer = std::move(layer);
   shape.parallelism = parallelism;
   MC2_TRY(read_sizes(row, shape));
   MC2_ASSIGN(shape.experts, read_experts(row, parallelism));
   if (!row.text(kCount).empty()) {
-    MC2_ASSIGN(shape.count, row.whole_number(kCount, kColumns[kCount].name, 1, kMaxLayerCount));
+    MC2_ASSIGN(shape.count, row.whole_number(kCount, 1, kMaxLayerCount));
   }
   if (!row.text(kDtype).empty()) {
-    MC2_ASSIGN(shape.dtype, at_place(row, kDtype, planner::parse_dtype(row.text(kDtype))));
+    MC2_ASSIGN(shape.dtype, row.at(kDtype, planner::parse_dtype(row.text(kDtype))));
   }
   return shape;
 }
@@ -106,13 +99,12 @@ Result<std::vector<LayerShape>> parse_layer_shapes(std::string_view text, const 
     MC2_ASSIGN(auto layer, read_layer(row));
     const auto [earlier, is_new] = line_of.try_emplace({layer.model, layer.layer}, row.line());
     if (!is_new)
-      return row.error(kLayer, kColumns[kLayer].name,
-                       layer.model + " " + layer.layer + " is named a second time; the first is in line " +
-                           std::to_string(earlier->second));
+      return row.error(kLayer, layer.model + " " + layer.layer + " is named a second time; the first is in line " +
+                                   std::to_string(earlier->second));
     layers.push_back(std::move(layer));
     return {};
   };
-  MC2_TRY(read_csv(text, file, {kColumns, "layer", static_cast<std::size_t>(kMaxLayerCount)}, take));
+  MC2_TRY(store::read_csv(text, file, {kColumns, "layer", static_cast<std::size_t>(kMaxLayerCount)}, take));
   return layers;
 }
 

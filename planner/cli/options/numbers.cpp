@@ -1,38 +1,15 @@
 #include "options/numbers.hpp"
 
-#include <charconv>
 #include <string>
-#include <system_error>
 
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/text.hpp"
+#include "mc2/planner/units.hpp"
+#include "mc2/store/text.hpp"
 
 namespace mc2::cli {
-namespace {
 
-std::string limit_text(std::int64_t value) { return std::to_string(value); }
-
-std::string limit_text(double value) { return number_text(value, 6); }
-
-/// As complaint_about(), for any type of number.
-template <typename Number>
-std::string complaint_of(const std::string& text, Number low, Number high, const char* kind) {
-  Number value{};
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_number =
-      end != text.data() && end == text.data() + text.size() && failure != std::errc::invalid_argument;
-  const std::string legal = "; legal: " + limit_text(low) + " to " + limit_text(high);
-  if (!is_number) return "'" + text.substr(0, 32) + "' is no " + kind + legal;
-  // A comparison with NaN is false.
-  if (failure == std::errc() && value >= low && value <= high) return {};
-  return "is " + text.substr(0, 32) + legal;
-}
-
-} // namespace
-
-std::string complaint_about(const std::string& text, std::int64_t low, std::int64_t high) {
-  return complaint_of(text, low, high, "whole number");
-}
+using store::complaint_about;
 
 CLI::Validator whole_number(std::int64_t low, std::int64_t high) {
   return {[low, high](std::string& text) { return complaint_about(text, low, high); }, ""};
@@ -42,7 +19,7 @@ CLI::Validator rank_count() {
   return {[](std::string& text) {
             const bool is_too_few = complaint_about(text, std::numeric_limits<std::int64_t>::min(), 1).empty();
             return is_too_few ? "is " + text.substr(0, 32) + "; legal: 2 or more"
-                              : complaint_about(text, 2, planner::kMaxWorldSize);
+                              : complaint_about(text, std::int64_t{2}, planner::kMaxWorldSize);
           },
           ""};
 }
@@ -68,7 +45,15 @@ NumberRange read_range(const std::string& text) {
 }
 
 CLI::Validator real_number(double low, double high) {
-  return {[low, high](std::string& text) { return complaint_of(text, low, high, "number"); }, ""};
+  return {[low, high](std::string& text) { return complaint_about(text, low, high); }, ""};
+}
+
+CLI::Option* add_seconds(CLI::App& app, const std::string& name, std::chrono::milliseconds& value,
+                         const std::string& help) {
+  const auto take = [&value](const double& seconds) { value = planner::to_ms(seconds); };
+  return app.add_option_function<double>("--" + name, take, help)
+      ->default_str(number_text(std::chrono::duration<double>(value).count()))
+      ->check(real_number(0.001, 3600));
 }
 
 } // namespace mc2::cli

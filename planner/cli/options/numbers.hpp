@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -8,9 +9,6 @@
 namespace mc2::cli {
 
 inline constexpr std::int64_t kMaxSeed = std::numeric_limits<std::int64_t>::max();
-
-/// Why decimal text is no whole number within low..high, and what is legal; empty if it is one.
-[[nodiscard]] std::string complaint_about(const std::string& text, std::int64_t low, std::int64_t high);
 
 /// Checks that decimal text is a whole number within low..high; the error says what was given and what is legal.
 /// CLI11's own conversion takes "" for 0, truncates large numbers and does not say what is legal.
@@ -31,5 +29,9 @@ struct NumberRange {
 
 /// As whole_number() for numbers with a fraction. NaN and infinities are refused.
 [[nodiscard]] CLI::Validator real_number(double low, double high);
+
+/// Adds an option in seconds, 0.001 to 3600. The present `value` is the default.
+CLI::Option* add_seconds(CLI::App& app, const std::string& name, std::chrono::milliseconds& value,
+                         const std::string& help);
 
 } // namespace mc2::cli

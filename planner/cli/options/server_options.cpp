@@ -9,7 +9,6 @@
 #include <iostream>
 #include <utility>
 
-#include "mc2/planner/units.hpp"
 #include "options/numbers.hpp"
 
 namespace mc2::cli {
@@ -71,9 +70,7 @@ void ServerOptions::add_to(CLI::App& app) {
   app.add_option("--server-ca", ca_file,
                  "trusted certificates (PEM) for https; default: MC2_SERVER_CA, else the system's")
       ->group("Service");
-  app.add_option("--server-wait", wait_s, "seconds to wait for a plan before planning without the service")
-      ->capture_default_str()
-      ->check(real_number(0.001, 3600))
+  add_seconds(app, "server-wait", wait, "seconds to wait for a plan before planning without the service")
       ->group("Service");
 }
 
@@ -112,7 +109,7 @@ Result<client::Client> ServerOptions::open() const {
 Result<finder::PlanSource> ServerOptions::source(finder::SharedLayers& layers) const {
   MC2_ASSIGN(const auto client, open());
   client::ServiceOptions options;
-  options.patience = planner::to_ms(wait_s);
+  options.patience = wait;
   options.patience_name = "--server-wait";
   options.watches = false; // a command asks only once
   return client::plan_service(client, options, &layers, &utc_now);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "commands/commands.hpp"
@@ -16,7 +17,7 @@ struct ServerOptions {
   std::string url;          ///< empty: no server
   bool is_explicit = false; ///< given on the command line, not in the environment
   std::string token_file, ca_file;
-  double wait_s = 0.03;
+  std::chrono::milliseconds wait = client::ServiceOptions().patience;
 
   void add_to(CLI::App& app);
   /// Adds --server, hidden from --help, to a command that asks no service, so that check_server_use() can say why not.
@@ -27,7 +28,7 @@ struct ServerOptions {
 
   /// Errors: InvalidSpec for a token file that cannot be read; as client::Client::open.
   [[nodiscard]] Result<client::Client> open() const;
-  /// The service as a place of plans. Waits for an answer for at most `wait_s`, and keeps answers in the layers.
+  /// The service as a place of plans. Waits for an answer for at most `wait`, and keeps answers in the layers.
   /// Errors: as open().
   [[nodiscard]] Result<finder::PlanSource> source(finder::SharedLayers& layers) const;
   /// Errors: InvalidSpec when a server was given on the command line together with `option`, which answers without a

@@ -3,11 +3,13 @@
 #include <array>
 #include <optional>
 
-#include "options/csv.hpp"
+#include "mc2/store/csv.hpp"
 
 namespace mc2::cli {
 namespace shape_table {
 namespace {
+
+using store::CsvColumn, store::CsvRow;
 
 constexpr std::size_t kMaxShapeCount = 10'000;
 
@@ -47,19 +49,17 @@ Result<planner::OpSpec> read_shape(const CsvRow& row, const OpOptions& defaults)
                                                                         {kTopK, &op.top_k}};
   for (const auto& [column, target] : sizes) {
     if (!kColumns[column].is_required && !is_given(row, column)) continue;
-    MC2_ASSIGN(*target, row.whole_number(column, kColumns[column].name, 1, planner::kMaxSize));
+    MC2_ASSIGN(*target, row.whole_number(column, 1, planner::kMaxSize));
   }
   if (is_given(row, kPooling)) op.pooling = row.text(kPooling);
   if (row.has(kOp)) op.kind = row.text(kOp);
   if (row.has(kDtype)) op.dtype = row.text(kDtype);
   if (row.has(kRanks)) {
-    MC2_ASSIGN(const auto ranks, row.whole_number(kRanks, kColumns[kRanks].name, 2, planner::kMaxWorldSize));
+    MC2_ASSIGN(const auto ranks, row.whole_number(kRanks, 2, planner::kMaxWorldSize));
     op.ranks = static_cast<int>(ranks);
   }
   if (row.has(kEpilogue)) {
-    const auto epilogue = planner::parse_epilogue(row.text(kEpilogue));
-    if (!epilogue) return Error{epilogue.error().code, row.place(kEpilogue), epilogue.error().text()};
-    op.epilogue = epilogue.value();
+    MC2_ASSIGN(op.epilogue, row.at(kEpilogue, planner::parse_epilogue(row.text(kEpilogue))));
     op.norm.reset();
   }
   auto spec = op.spec();
@@ -82,7 +82,7 @@ Result<std::vector<planner::OpSpec>> parse_shapes(std::string_view text, const s
     shapes.push_back(shape);
     return {};
   };
-  MC2_TRY(read_csv(text, file, {kColumns, "shape", kMaxShapeCount}, take));
+  MC2_TRY(store::read_csv(text, file, {kColumns, "shape", kMaxShapeCount}, take));
   return shapes;
 }
 

@@ -4,13 +4,15 @@
 #include <utility>
 
 #include "mc2/store/codec.hpp"
+#include "mc2/store/csv.hpp"
 #include "mc2/store/topologies.hpp"
-#include "options/csv.hpp"
 #include "options/document_file.hpp"
 
 namespace mc2::cli {
 namespace run_table {
 namespace {
+
+using store::CsvColumn, store::CsvRow;
 
 using profiler::CollectivePoint;
 
@@ -22,18 +24,17 @@ constexpr std::array kColumns{CsvColumn{"collective", true}, CsvColumn{"ranks", 
 std::size_t column_of(const std::string& field) { return field == "bytes" ? kBytes : kRanks; }
 
 Result<CollectivePoint> read_point(const CsvRow& row, const planner::Topology& topology) {
-  const auto collective = planner::parse_collective(row.text(kCollective));
-  if (!collective) return row.error(kCollective, kColumns[kCollective].name, collective.error().message);
-  MC2_ASSIGN(const auto ranks, row.whole_number(kRanks, kColumns[kRanks].name, 2, planner::kMaxWorldSize));
-  MC2_ASSIGN(const auto bytes, row.number(kBytes, kColumns[kBytes].name));
-  MC2_ASSIGN(const auto us, row.number(kUs, kColumns[kUs].name));
-  if (us <= 0) return row.error(kUs, kColumns[kUs].name, "'" + row.text(kUs) + "' is no time above 0");
+  MC2_ASSIGN(const auto collective, row.at(kCollective, planner::parse_collective(row.text(kCollective))));
+  MC2_ASSIGN(const auto ranks, row.whole_number(kRanks, 2, planner::kMaxWorldSize));
+  MC2_ASSIGN(const auto bytes, row.number(kBytes));
+  MC2_ASSIGN(const auto us, row.number(kUs));
+  if (us <= 0) return row.error(kUs, "'" + row.text(kUs) + "' is no time above 0");
   CollectivePoint point;
-  point.spec = {collective.value(), bytes, static_cast<int>(ranks)};
+  point.spec = {collective, bytes, static_cast<int>(ranks)};
   point.us = us;
   if (const auto legal = point.spec.validate(topology); !legal) {
     const std::size_t column = column_of(legal.error().field);
-    return row.error(column, kColumns[column].name, legal.error().message);
+    return row.error(column, legal.error().message);
   }
   return point;
 }
@@ -68,7 +69,7 @@ Result<std::vector<profiler::CollectivePoint>> read_points(const std::filesystem
     points.push_back(point);
     return {};
   };
-  MC2_TRY(read_csv(content, path.string(), {kColumns, "point", profiler::kMaxCalibrationPoints}, take));
+  MC2_TRY(store::read_csv(content, path.string(), {kColumns, "point", profiler::kMaxCalibrationPoints}, take));
   return points;
 }
 

@@ -26,9 +26,6 @@ struct VariantOption {
 
   /// The variant asked for, if any. Errors: InvalidSpec for a text that names no variant.
   [[nodiscard]] Result<std::optional<planner::Variant>> chosen() const;
-
- private:
-  [[nodiscard]] Result<planner::Variant> variant() const;
 };
 
 } // namespace mc2::cli

@@ -22,7 +22,7 @@ void cards(Markup& out, const Explanation& explanation, const Evidence& evidence
   const planner::Plan& plan = explanation.plan;
   out.open("div", {{"class", "cards"}});
   card(out, "predicted", time_text(plan.makespan.us),
-       time_text(plan.makespan.low_us) + " to " + time_text(plan.makespan.high_us) + ", " +
+       time_interval_text(plan.makespan.low_us, plan.makespan.high_us) + ", " +
            std::string(to_string(plan.makespan.provenance)));
   card(out, plan.validation ? "predicted benefit" : "benefit over serial", percent_text(plan.benefit()),
        "serial " + time_text(plan.serial_us));

@@ -80,10 +80,10 @@ std::string excursion_text(const ParameterSensitivity& p, const Excursion& e, co
 }
 
 std::string loss_text(const ParameterSensitivity& p) {
-  std::string text;
+  std::vector<std::string> values;
   for (const Excursion* e : {&p.lower, &p.higher})
-    if (e->one_percent_value) text += (text.empty() ? "" : ", ") + value_text(p, *e->one_percent_value);
-  return text.empty() ? "-" : text;
+    if (e->one_percent_value) values.push_back(value_text(p, *e->one_percent_value));
+  return values.empty() ? "-" : list_text(values);
 }
 
 std::string heading(const char* text, bool color) {
@@ -190,7 +190,7 @@ std::array<AccountPart, 6> account_parts(const Account& a) {
 Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {
   planner::Plan plan = explanation.plan;
   if (const auto& m = evidence.measurement; m && m->serial_us > 0 && !plan.validation)
-    plan.validation = {m->fused_us, m->serial_us, m->benefit, m->benefit_low, m->benefit_high, m->pair_count};
+    plan.validation = {m->fused_us, m->serial_us, m->benefit, m->benefit_low, m->benefit_high, m->run_count};
   Facts facts = render::plan_facts(plan);
   // Both texts are clipped, so that neither many blocks nor a variant's many fields hide the other.
   facts.front().second = short_cut(plan.cut) + (plan.is_cut() ? " " + planner::cut_axis_text(plan.op) : "") +
@@ -221,12 +221,12 @@ Cells lane_cells(const Explanation& explanation) {
 
 /// The parts of a runner-up's loss, without those that are 0. Their sum is the loss.
 std::string parts_text(const Account& difference) {
-  std::string text;
+  std::vector<std::string> parts;
   for (const auto& [name, us] : {std::pair{"cutting", difference.cutting_us},
                                  {"contention", difference.contention_us},
                                  {"waits", difference.waits_us()}})
-    if (us != 0) text += (text.empty() ? "" : ", ") + std::string(name) + " " + signed_time(us);
-  return text;
+    if (us != 0) parts.push_back(std::string(name) + " " + signed_time(us));
+  return list_text(parts);
 }
 
 Cells loss_cells(const Explanation& explanation) {
@@ -253,15 +253,15 @@ Cells sensitivity_cells(const Sensitivity& sensitivity) {
 }
 
 std::string doubt_text(const Sensitivity& sensitivity) {
-  std::string text;
+  std::vector<std::string> doubts;
   for (const auto& p : sensitivity.parameters)
     for (const Excursion* e : {&p.lower, &p.higher}) {
       if (p.relative_interval == 0 || e->flips.empty() || std::abs(e->flips.front().value - 1) > p.relative_interval)
         continue;
-      text +=
-          (text.empty() ? "" : "; ") + parameter_text(p.parameter) + " " + flip_text(p, e->flips.front(), sensitivity);
+      doubts.push_back(parameter_text(p.parameter) + " " + flip_text(p, e->flips.front(), sensitivity));
     }
-  return text.empty() ? text : "within the curves' own 90 % interval, another decision can be best: " + text;
+  if (doubts.empty()) return {};
+  return "within the curves' own 90 % interval, another decision can be best: " + list_text(doubts, "; ");
 }
 
 std::string other_choice_text(const Sensitivity& sensitivity) {
@@ -281,7 +281,7 @@ std::vector<std::string> all_notes(const Explanation& explanation, const Evidenc
   const auto fused_us = measured_us(explanation.plan, evidence);
   if (fused_us && (*fused_us < predicted.low_us || *fused_us > predicted.high_us))
     notes.push_back("measured, " + time_text(*fused_us) + ", lies outside the predicted 90 % interval, " +
-                    time_text(predicted.low_us) + " to " + time_text(predicted.high_us));
+                    time_interval_text(predicted.low_us, predicted.high_us));
   notes.insert(notes.end(), evidence.notes.begin(), evidence.notes.end());
   if (std::ssize(explanation.plan.runners_up) > static_cast<std::ptrdiff_t>(kMaxShownLosers))
     notes.push_back("the first " + std::to_string(kMaxShownLosers) + " of " +

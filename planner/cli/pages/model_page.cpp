@@ -7,7 +7,7 @@
 
 #include "mc2/planner/text.hpp"
 #include "mc2/render/text.hpp"
-#include "options/csv.hpp"
+#include "mc2/store/csv.hpp"
 #include "pages/ranges_page.hpp"
 #include "pages/text.hpp"
 
@@ -35,9 +35,8 @@ std::vector<LlmRun> widest(std::vector<LlmRun> runs) {
 }
 
 std::string runs_text(const std::vector<LlmRun>& runs) {
-  std::string text;
-  for (const LlmRun& run : widest(runs)) text += (text.empty() ? "" : ", ") + m_text(run.first_tokens, run.last_tokens);
-  return text + (runs.size() > kMostParts ? ", ..." : "");
+  return list_text(widest(runs), [](const LlmRun& run) { return m_text(run.first_tokens, run.last_tokens); }) +
+         (runs.size() > kMostParts ? ", ..." : "");
 }
 
 /// The tokens of a step that have a plan. Runs that touch are merged.
@@ -126,15 +125,14 @@ std::string faster_text(const LlmPlan& plan) {
   std::vector<LlmForm> forms; // in the order in which they come
   for (const FasterRun& run : runs)
     if (std::ranges::find(forms, run.form) == forms.end()) forms.push_back(run.form);
-  std::string text;
+  std::vector<std::string> texts;
   for (const LlmForm form : forms) {
-    text += (text.empty() ? "" : ", ") + form_title(form) + (text.empty() ? " takes less time at m of " : " at ");
-    std::string all_m;
+    std::vector<std::string> all_m;
     for (const FasterRun& run : runs)
-      if (run.form == form) all_m += (all_m.empty() ? "" : ", ") + m_text(run.first, run.last);
-    text += all_m;
+      if (run.form == form) all_m.push_back(m_text(run.first, run.last));
+    texts.push_back(form_title(form) + (texts.empty() ? " takes less time at m of " : " at ") + list_text(all_m));
   }
-  return text;
+  return list_text(texts);
 }
 
 Provenance weakest(const LlmPlan& plan) {
@@ -191,14 +189,15 @@ std::string gap_reason(const LlmPlan& plan, LlmForm form, std::int64_t tokens) {
 
 /// The steps that have no time in this form, with the reason of the first one.
 std::string untimed_text(const LlmPlan& plan, LlmForm form) {
-  std::string all_m, reason;
+  std::vector<std::int64_t> all_m;
+  std::string reason;
   for (const std::int64_t tokens : planner::steps_between(plan.first_tokens, plan.last_tokens)) {
     if (planner::find_step(plan.steps, tokens, form) != nullptr) continue;
     if (all_m.empty()) reason = gap_reason(plan, form, tokens);
-    all_m += (all_m.empty() ? "" : ", ") + std::to_string(tokens);
+    all_m.push_back(tokens);
   }
   if (all_m.empty()) return "";
-  return form_title(form) + ": no layer has a plan at m of " + all_m +
+  return form_title(form) + ": no layer has a plan at m of " + list_text(all_m) +
          (reason.empty() ? "" : "; reason at the first: " + reason);
 }
 
@@ -286,25 +285,26 @@ std::string model_csv(const LlmPlan& plan) {
       "model,layer,kind,count,ranks,n,k,dtype,first_tokens,last_tokens,first_m,last_m,plan,variant,"
       "least_gain,most_gain,gain_low,gain_high,provenance,reason\n";
   for (const LlmSite& site : plan.sites) {
-    const std::string shape = csv_cell(plan.name) + "," + csv_cell(site.layer.layer) + "," +
+    const std::string shape = store::csv_cell(plan.name) + "," + store::csv_cell(site.layer.layer) + "," +
                               std::string(to_string(site.kind)) + "," + std::to_string(site.layer.count) + "," +
                               std::to_string(plan.ranks) + "," +
                               (site.op ? std::to_string(site.op->n) + "," + std::to_string(site.op->k) : ",") + "," +
                               std::string(to_string(site.layer.dtype)) + ",";
-    if (!site.ranges) text += shape + ",,,,,,,,,,," + csv_cell(site.reason) + "\n";
+    if (!site.ranges) text += shape + ",,,,,,,,,,," + store::csv_cell(site.reason) + "\n";
     if (!site.ranges) continue;
     for (const PlanRange& range : site.ranges->ranges) {
       const auto& interval = range.benefit_interval;
       text += shape + tokens_cells(plan, site, range) + std::to_string(range.first_m) + "," +
-              std::to_string(range.last_m) + "," + csv_cell(range.rule.text()) + "," +
-              csv_cell(range.rule.variant.text()) + "," + number(range.least_benefit, "%.4f") + "," +
+              std::to_string(range.last_m) + "," + store::csv_cell(range.rule.text()) + "," +
+              store::csv_cell(range.rule.variant.text()) + "," + number(range.least_benefit, "%.4f") + "," +
               number(range.most_benefit, "%.4f") + "," +
               (interval ? number(interval->low, "%.4f") + "," + number(interval->high, "%.4f") : ",") + "," +
               std::string(to_string(range.provenance)) + ",\n";
     }
     for (const auto& gap : site.ranges->gaps)
       text += shape + tokens_cells(plan, site, {.first_m = gap.first_m, .last_m = gap.last_m, .rule = {}}) +
-              std::to_string(gap.first_m) + "," + std::to_string(gap.last_m) + ",,,,,,,," + csv_cell(gap.reason) + "\n";
+              std::to_string(gap.first_m) + "," + std::to_string(gap.last_m) + ",,,,,,,," +
+              store::csv_cell(gap.reason) + "\n";
   }
   return text;
 }

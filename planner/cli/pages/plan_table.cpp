@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "mc2/store/codec.hpp"
-#include "options/csv.hpp"
+#include "mc2/store/csv.hpp"
 
 namespace mc2::cli {
 namespace plan_table {
@@ -99,7 +99,7 @@ std::string json_text(const std::string& value) {
 void append_csv_row(const PlanRow& row, std::string& text) {
   for (const Column& column : kColumns) {
     if (&column != kColumns.data()) text += ',';
-    text += csv_cell(column.cell(row));
+    text += store::csv_cell(column.cell(row));
   }
   text += '\n';
 }

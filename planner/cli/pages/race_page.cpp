@@ -91,11 +91,11 @@ std::string race_table(const profiler::Race& race, const std::vector<planner::Pl
   for (std::size_t i = 0; i < race.contenders.size(); ++i) {
     const auto& contender = race.contenders[i];
     const planner::Validation v = contender.validation();
-    rows.push_back(
-        {contender.cut.text(), names[i], time_text(plans[i].makespan.us), time_text(v.fused_us), time_text(v.serial_us),
-         percent_text(v.benefit) + " (" + percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high) + ")",
-         !contender.is_serial ? render::efficiency_text(race.overlap_efficiency(contender).value) : "-",
-         std::to_string(v.pair_count)});
+    rows.push_back({contender.cut.text(), names[i], time_text(plans[i].makespan.us), time_text(v.fused_us),
+                    time_text(v.serial_us),
+                    percent_text(v.benefit) + " (" + percent_interval_text(v.benefit_low, v.benefit_high) + ")",
+                    !contender.is_serial ? render::efficiency_text(race.overlap_efficiency(contender).value) : "-",
+                    std::to_string(v.pair_count)});
   }
   return table(rows);
 }

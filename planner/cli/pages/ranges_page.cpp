@@ -26,11 +26,10 @@ std::string interval_text(const PlanRange& range) {
 
 /// "65:360, 8192:16384": the ranges of m whose predictions are extrapolated; empty if there are none.
 std::string extrapolated_text(const PlanRanges& ranges) {
-  std::string text;
+  std::vector<std::string> texts;
   for (const PlanRange& range : ranges.ranges)
-    if (range.provenance == Provenance::Extrapolated)
-      text += (text.empty() ? "" : ", ") + m_text(range.first_m, range.last_m);
-  return text;
+    if (range.provenance == Provenance::Extrapolated) texts.push_back(m_text(range.first_m, range.last_m));
+  return list_text(texts);
 }
 
 } // namespace

@@ -146,10 +146,10 @@ std::string use_text(const Refinement& refinement) {
 }
 
 std::string set_aside_text(const Refinement& refinement) {
-  std::string cuts;
+  std::vector<std::string> cuts;
   for (const CutBelief& cut : refinement.measured)
-    if (!cut.is_believed) cuts += (cuts.empty() ? "" : ", ") + cut.cut.text();
-  return "set aside: " + cuts +
+    if (!cut.is_believed) cuts.push_back(cut.cut.text());
+  return "set aside: " + list_text(cuts) +
          "; the other cuts or the times of the uncut parts contradict this time, so measure it again";
 }
 

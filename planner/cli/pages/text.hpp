@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,9 +11,6 @@ using Cells = std::vector<std::vector<std::string>>;            ///< rows of a t
 
 /// Width of pages that do not depend on the terminal.
 inline constexpr int kPageColumns = 80;
-
-/// The text without the byte order mark that spreadsheets write at the start of a UTF-8 file.
-[[nodiscard]] std::string_view without_byte_order_mark(std::string_view text) noexcept;
 
 /// A paragraph of text for a page, indented by two columns.
 [[nodiscard]] std::string remark(const std::string& text, int width);

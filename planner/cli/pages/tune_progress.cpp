@@ -3,6 +3,17 @@
 #include <iostream>
 
 namespace mc2::cli {
+namespace {
+
+/// What is left of the budget, in whole seconds; nothing once it is spent. The least that statistics need may take
+/// longer: then this says nothing either.
+std::string limit_text(const profiler::TuneProgress& progress) {
+  const auto left = progress.budget_left;
+  if (!left || left->count() <= 0 || *left < progress.remaining) return {};
+  return "; at most " + std::to_string((left->count() + 999) / 1000) + " s";
+}
+
+} // namespace
 
 profiler::TuneHooks TuneProgressLine::hooks() {
   return {.on_progress = [this](const profiler::TuneProgress& progress) { show(progress); },
@@ -17,9 +28,7 @@ void TuneProgressLine::show(const profiler::TuneProgress& progress) {
     label_ = progress.label;
     line_.emplace(label_);
   }
-  const auto left = progress.budget_left;
-  line_->update(progress.fraction, progress.remaining,
-                progress.detail + (left ? "; at most " + std::to_string((left->count() + 999) / 1000) + " s" : ""));
+  line_->update(progress.fraction, progress.remaining, progress.detail + limit_text(progress));
 }
 
 void TuneProgressLine::tell(const std::string& text) {

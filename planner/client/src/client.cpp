@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
-#include "mc2/store/text.hpp"
 #include "transport.hpp"
 
 namespace mc2::client {
@@ -24,7 +24,7 @@ constexpr std::size_t kMaxDetailBytes = 400;
 constexpr int kPageLength = 200; ///< of lists; such a page stays far below what parse_small() reads
 
 /// Text from a service, made fit for one line of a message.
-std::string said(std::string_view text) { return store::one_line(text, kMaxDetailBytes); }
+std::string said(std::string_view text) { return one_line(text, kMaxDetailBytes); }
 
 std::string text_in(const json& object, const char* key) {
   const auto found = object.find(key);

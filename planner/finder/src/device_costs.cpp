@@ -122,21 +122,13 @@ std::string recalibration_text(std::size_t cut_count, const OpSpec& measured, co
 Result<void> learn_from_cuts(const std::vector<Measurement>& cuts, const OpSpec& op, const planner::PlanOptions& limits,
                              DeviceCosts& costs) {
   if (cuts.empty()) return {};
-  std::vector<profiler::MeasuredCut> measured;
+  std::vector<planner::MeasuredCut> measured;
   const planner::Variant& variant = costs.model.variants.front().variant;
   for (const auto& cut : cuts) {
-    const profiler::MeasuredCut run{variant,
-                                    cut.cut,
-                                    cut.fused_us,
-                                    cut.serial_us,
-                                    cut.compute_us,
-                                    cut.communication_us,
-                                    cut.relative_error,
-                                    std::max(cut.pair_count, 1),
-                                    cut.compute_blocks_us,
-                                    cut.communication_blocks_us};
+    planner::MeasuredCut run = cut;
+    run.variant = variant;
     // An earlier mc2 kept cuts without these checks.
-    if (const auto fits = planner::validate_measured_cut(cut.op, variant, cut.cut, cut.fused_us, cut.serial_us); !fits)
+    if (const auto fits = planner::validate_measured_cut(cut.op, run); !fits)
       costs.notes.push_back("a measured run is left out, which contradicts itself: it " + fits.error().message);
     else if (const auto alike = profiler::validate_uncut_times(cut.op, costs.model, run); !alike)
       costs.notes.push_back("the measured run of " + cut.cut.text() + " is left out: " + alike.error().message);

@@ -56,6 +56,38 @@ bool has_same_reason(const Error& one, const Error& other) {
   return one.code == other.code && one.field == other.field;
 }
 
+/// The largest value from `first` to `last` for which `holds` is true. `holds` must be true for `first`, and must stay
+/// false from the first value on for which it is false.
+template <typename Holds>
+std::int64_t last_where(std::int64_t first, std::int64_t last, const Holds& holds) {
+  if (first >= last || holds(last)) return std::max(first, last);
+  while (last - first > 1) {
+    const std::int64_t middle = first + (last - first) / 2;
+    (holds(middle) ? first : last) = middle;
+  }
+  return first;
+}
+
+/// The answer for the m of index `first`, and how far it holds. Where columns are cut, it is for one m only. A
+/// transferred model has waves up to the m that it was found for, and is the same below that; so it is found for
+/// last_m.
+template <typename MAt>
+AnswerOverM answer_from(const FindModel& find, const PlanQuestion& question, const MAt& m_at, std::int64_t first,
+                        std::int64_t last) {
+  const PlanQuestion asked = at_m(question, m_at(first));
+  AnswerOverM answer{asked.op.m, asked.op.m, find(asked)};
+  if (planner::cut_axis(asked.op) == CutAxis::Columns) return answer;
+  Result<FoundModel>& found = answer.found;
+  const auto is_same = [&](std::int64_t i) {
+    const auto there = find(at_m(question, m_at(i)));
+    if (found && there) return is_same_answer(there.value(), found.value());
+    return !found && !there && has_same_reason(there.error(), found.error());
+  };
+  answer.last_m = m_at(last_where(first, last, is_same));
+  if (found && found.value().transfer) found = find(at_m(question, answer.last_m));
+  return answer;
+}
+
 /// Goes through the range of m in segments; one model answers for all m of a segment.
 class Segments {
  public:
@@ -69,12 +101,14 @@ class Segments {
   }
 
   Result<PlanRanges> run() {
+    const auto m_at = [&](std::int64_t steps) { return steps * step_; };
     while (next_m_ <= result_.op.m) {
-      const PlanQuestion question = at_m(question_, next_m_);
-      auto found = find_(question);
+      const auto [first_m, last_m, found] = answer_from(find_, question_, m_at, next_m_ / step_, result_.op.m / step_);
       if (!found && (found.error().code == ErrorCode::InvalidSpec || found.error().code == ErrorCode::Cancelled))
         return found.error();
-      MC2_TRY(found ? plan(found.value()) : leave_out(question.op, found.error()));
+      MC2_TRY(found ? plan(found.value(), last_m) : leave_out(found.error(), last_m));
+      next_m_ = last_m + 1;
+      skip_to_legal();
     }
     if (result_.ranges.empty()) return most_frequent_failure();
     return std::move(result_);
@@ -83,21 +117,8 @@ class Segments {
  private:
   void skip_to_legal() { next_m_ = planner::ceil_div(next_m_, step_) * step_; }
 
-  Result<void> plan(const FoundModel& found) {
-    const bool cuts_columns = planner::cut_axis(found.model.op) == CutAxis::Columns;
-    const std::int64_t last_m = cuts_columns ? next_m_ : last_of(found);
-    MC2_TRY(cuts_columns ? plan_one(found) : plan_rows(found, last_m));
-    next_m_ = last_m + 1;
-    skip_to_legal();
-    return {};
-  }
-  /// The last m of the segment that begins at next_m_: up to there, questions get the answer `found`.
-  [[nodiscard]] std::int64_t last_of(const FoundModel& found) const {
-    const auto answers = [&](std::int64_t steps) {
-      const auto there = find_(at_m(question_, steps * step_));
-      return there && is_same_answer(there.value(), found);
-    };
-    return last_where(next_m_ / step_, result_.op.m / step_, answers) * step_;
+  Result<void> plan(const FoundModel& found, std::int64_t last_m) {
+    return planner::cut_axis(found.model.op) == CutAxis::Columns ? plan_one(found) : plan_rows(found, last_m);
   }
   Result<void> plan_one(const FoundModel& found) {
     MC2_ASSIGN(const auto plan, plan_with(found, at_m(question_, next_m_)));
@@ -106,25 +127,13 @@ class Segments {
     return {};
   }
   Result<void> plan_rows(const FoundModel& found, std::int64_t last_m) {
-    const FoundModel used = reaching(found, last_m);
-    const auto label = [&](planner::Plan plan) { return labelled(std::move(plan), used, question_); };
-    const auto model_from = [&](std::int64_t m) { return model_until(used, m, last_m); };
+    const auto label = [&](planner::Plan plan) { return labelled(std::move(plan), found, question_); };
+    const auto model_from = [&](std::int64_t m) { return model_until(found, m, last_m); };
     MC2_ASSIGN(auto part, planner::plan_ranges(question_.op, next_m_, last_m, model_from, options_of(question_), label,
                                                question_.is_stopped));
     for (PlanRange& range : part.ranges) add(result_, std::move(range));
     result_.planned_count += part.planned_count;
     return {};
-  }
-  /// The answer with curves that reach to last_m: those of a transferred model have waves up to the m that it was found
-  /// for, and are the same below that.
-  [[nodiscard]] FoundModel reaching(FoundModel found, std::int64_t last_m) const {
-    if (!found.transfer) return found;
-    auto longest = find_(at_m(question_, last_m));
-    if (!longest || !is_same_answer(longest.value(), found)) return found;
-    found.model = std::move(longest.value().model);
-    found.transfer = std::move(longest.value().transfer);
-    found.run_speeds = std::move(longest.value().run_speeds);
-    return found;
   }
   /// The model for the m from first_m on. If the model or the speed of later runs depends on m, it is the one for the
   /// last of a few similar m, and is valid up to there. The m that was profiled is never grouped with others.
@@ -149,24 +158,12 @@ class Segments {
     return tiles_end >= first_m ? tiles_end : last_m;
   }
 
-  /// No model answers for this m, but one may for more rows. Leaves out the m up to the first that has an answer, or
-  /// has none for another reason.
-  Result<void> leave_out(const OpSpec& op, const Error& error) {
-    if (planner::cut_axis(op) == CutAxis::Columns) {
-      // An error such as that of a topology, which no profile changes, is the better reason.
-      const std::string reason = count_failure(error, 1);
-      add_gap(result_, next_m_, next_m_, error.code == ErrorCode::NotFound ? kNeedsOwnModel : reason);
-      ++next_m_;
-      return {};
-    }
-    const auto fails = [&](std::int64_t steps) {
-      const auto there = find_(at_m(question_, steps * step_));
-      return !there && has_same_reason(there.error(), error);
-    };
-    const std::int64_t last_m = last_where(next_m_ / step_, result_.op.m / step_, fails) * step_;
-    add_gap(result_, next_m_, last_m, count_failure(error, (last_m - next_m_) / step_ + 1));
-    next_m_ = last_m + 1;
-    skip_to_legal();
+  /// No model answers for the m up to last_m.
+  Result<void> leave_out(const Error& error, std::int64_t last_m) {
+    const std::string reason = count_failure(error, (last_m - next_m_) / step_ + 1);
+    // An error such as that of a topology, which no profile changes, is the better reason.
+    const bool needs_own = planner::cut_axis(at_m(question_, next_m_).op) == CutAxis::Columns;
+    add_gap(result_, next_m_, last_m, needs_own && error.code == ErrorCode::NotFound ? kNeedsOwnModel : reason);
     return {};
   }
   /// Returns the text of the first failure for this reason, so that its gaps are one.
@@ -201,6 +198,15 @@ Result<PlanRanges> find_ranges(const FindModel& find, const PlanQuestion& questi
 
 Result<PlanRanges> find_ranges(const ModelPlaces& places, const PlanQuestion& question, std::int64_t first_m) {
   return find_ranges(finding_often(places), question, first_m);
+}
+
+std::vector<AnswerOverM> find_over(const FindModel& find, const PlanQuestion& question,
+                                   std::span<const std::int64_t> all_m) {
+  const auto m_at = [&](std::int64_t i) { return all_m[static_cast<std::size_t>(i)]; };
+  std::vector<AnswerOverM> answers;
+  for (auto next = all_m.begin(); next != all_m.end(); next = std::ranges::upper_bound(all_m, answers.back().last_m))
+    answers.push_back(answer_from(find, question, m_at, next - all_m.begin(), std::ssize(all_m) - 1));
+  return answers;
 }
 
 FindModel finding_each(std::function<Result<CostModel>(const OpSpec&)> make,

@@ -25,17 +25,15 @@ std::string blocks_text(const planner::Plan& plan) {
   return "do not cut: " + work_of(plan) + ", then collective" + variant;
 }
 
-std::string interval_text(double low, double high) { return percent_text(low) + " to " + percent_text(high); }
-
 /// The benefit in words, as a share of the serial time.
 std::string benefit_text(const planner::Plan& plan) {
   if (plan.validation && plan.overlaps()) {
     const auto& v = *plan.validation;
     if (v.benefit <= -kNoBenefit)
       return percent_text(-v.benefit) + " MORE time than serial, measured (95 % interval of the benefit " +
-             interval_text(v.benefit_low, v.benefit_high) + "): do not run it for speed";
+             percent_interval_text(v.benefit_low, v.benefit_high) + "): do not run it for speed";
     return percent_text(v.benefit) + " less time than serial (95 % interval " +
-           interval_text(v.benefit_low, v.benefit_high) + ")";
+           percent_interval_text(v.benefit_low, v.benefit_high) + ")";
   }
   if (!plan.overlaps() && plan.is_undecided()) return plan.reason;
   if (!plan.overlaps() && plan.reason.starts_with(kNoCut)) return "none: " + plan.reason.substr(kNoCut.size());
@@ -45,8 +43,8 @@ std::string benefit_text(const planner::Plan& plan) {
   if (plan.benefit() < kNoBenefit && plan.benefit() > -kNoBenefit) return "below 0.05 %, predicted";
   if (plan.benefit() < 0)
     return percent_text(-plan.benefit()) + " MORE time than serial, predicted: do not run it for speed";
-  const std::string interval =
-      plan.benefit_interval ? "; 90 %: " + interval_text(plan.benefit_interval->low, plan.benefit_interval->high) : "";
+  const auto& predicted = plan.benefit_interval;
+  const std::string interval = predicted ? "; 90 %: " + percent_interval_text(predicted->low, predicted->high) : "";
   return percent_text(plan.benefit()) + " less time than serial (predicted" + interval + ")";
 }
 
@@ -56,8 +54,7 @@ std::string time_line(const planner::Plan& plan) {
     return time_text(plan.validation->fused_us) + " instead of " + time_text(plan.validation->serial_us) +
            ratio_note(*plan.validation);
   if (!(plan.makespan.us > 0)) return {};
-  const std::string interval =
-      " (90 %: " + time_text(plan.makespan.low_us) + " to " + time_text(plan.makespan.high_us) + ")";
+  const std::string interval = " (90 %: " + time_interval_text(plan.makespan.low_us, plan.makespan.high_us) + ")";
   if (!plan.overlaps()) return time_text(plan.makespan.us) + interval;
   return time_text(plan.makespan.us) + " instead of " + time_text(plan.serial_us) + interval;
 }

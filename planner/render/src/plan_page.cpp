@@ -64,14 +64,13 @@ std::string bold(const std::string& text, bool color) { return color ? "\033[1m"
 
 std::string benefit_interval_text(const planner::Plan& plan) {
   if (!plan.benefit_interval || !plan.overlaps()) return {};
-  return " (90 % interval " + percent_text(plan.benefit_interval->low) + " to " +
-         percent_text(plan.benefit_interval->high) + ")";
+  return " (90 % interval " + percent_interval_text(plan.benefit_interval->low, plan.benefit_interval->high) + ")";
 }
 
 /// What a race measured, in one line. @param overlaps  whether the plan is anything but serial
 std::string measured_text(const planner::Validation& v, bool overlaps) {
   const auto measured = [&](double us, double low_us, double high_us) {
-    return time_text(us) + (v.spread ? " (" + time_text(low_us) + " to " + time_text(high_us) + ")" : "");
+    return time_text(us) + (v.spread ? " (" + time_interval_text(low_us, high_us) + ")" : "");
   };
   const planner::MeasuredSpread spread = v.spread.value_or(planner::MeasuredSpread{});
   const std::string serial = measured(v.serial_us, spread.serial_low_us, spread.serial_high_us) + " serial";
@@ -80,8 +79,8 @@ std::string measured_text(const planner::Validation& v, bool overlaps) {
       (v.measured_at.empty() ? "" : "; " + v.measured_at);
   if (!overlaps) return serial + ", " + std::to_string(v.pair_count) + " rounds" + when;
   return measured(v.fused_us, spread.fused_low_us, spread.fused_high_us) + " fused, " + serial + ": benefit " +
-         percent_text(v.benefit) + " (" + percent_text(v.benefit_low) + " to " + percent_text(v.benefit_high) +
-         "); 95 % intervals, " + std::to_string(v.pair_count) + " pairs" + when + ratio_note(v);
+         percent_text(v.benefit) + " (" + percent_interval_text(v.benefit_low, v.benefit_high) + "); 95 % intervals, " +
+         std::to_string(v.pair_count) + " pairs" + when + ratio_note(v);
 }
 
 std::string recipe_table(const planner::Plan& plan, int width) {
@@ -145,8 +144,8 @@ std::vector<std::pair<std::string, std::string>> plan_facts(const planner::Plan&
                   plan.variant.text()}};
   const auto add = [&](const char* name, const std::string& text) { facts.emplace_back(name, text); };
   if (is_predicted) {
-    add("predicted", time_text(makespan.us) + " (90 % interval " + time_text(makespan.low_us) + " to " +
-                         time_text(makespan.high_us) + ")");
+    add("predicted",
+        time_text(makespan.us) + " (90 % interval " + time_interval_text(makespan.low_us, makespan.high_us) + ")");
     add("provenance", std::string(to_string(makespan.provenance)) + ": " + makespan.reason);
   } else {
     add("predicted", "nothing: " + (makespan.reason.empty() ? "no model" : makespan.reason));

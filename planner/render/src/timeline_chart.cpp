@@ -50,7 +50,7 @@ class LaneDrawing {
         first == last ? "block " + number + ", " + std::to_string(blocks_.lengths[first]) + " " + blocks_.unit
                       : "blocks " + number + " to " + std::to_string(last + 1);
     rectangle(out_, {left, top_, right, top_ + kBlockHeight}, lane_style(lane_, first),
-              std::string(to_string(lane_)) + " " + name + ": " + time_text(start_us) + " to " + time_text(end_us));
+              std::string(to_string(lane_)) + " " + name + ": " + time_interval_text(start_us, end_us));
     if (first != last || right - left < 9.0 * static_cast<double>(number.size()) + 5) return;
     const std::string wide = number + ": " + std::to_string(blocks_.lengths[first]);
     const bool is_wide = right - left > 7.5 * static_cast<double>(wide.size()) + 8;

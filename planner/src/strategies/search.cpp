@@ -162,7 +162,7 @@ std::string tables_reason(const std::vector<double>& makespans_us, double combin
   const auto [least, most] = std::ranges::minmax(makespans_us);
   return "; in the " + (quantile == kMinObjectiveQuantile ? "mean" : number_text(quantile) + " quantile") + " of " +
          std::to_string(makespans_us.size()) + " tables of counts it takes " + time_text(combined) + " (" +
-         time_text(least) + " to " + time_text(most) + "); what is said here is of table " + std::to_string(shown + 1) +
+         time_interval_text(least, most) + "); what is said here is of table " + std::to_string(shown + 1) +
          ", the nearest to that";
 }
 

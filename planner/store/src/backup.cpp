@@ -3,12 +3,14 @@
 #include <SQLiteCpp/Backup.h>
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Exception.h>
+#include <SQLiteCpp/Statement.h>
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <system_error>
 
 #include "file_place.hpp"
@@ -21,8 +23,6 @@ namespace mc2::store {
 namespace {
 
 namespace fs = std::filesystem;
-
-enum class CopiedRows : std::uint8_t { All, Documents };
 
 /// An unfinished copy, in a file beside the target. The file is removed unless finish() succeeds.
 class Draft {
@@ -70,7 +70,18 @@ class Draft {
   bool is_finished_ = false;
 };
 
-void copy_database(const fs::path& from, const fs::path& to, CopiedRows rows) {
+/// Leaves a replica's start in a copy. Without triggers, which would record the removals as changes.
+void keep_documents(SQLite::Database& copy, const std::string& without_purpose) {
+  sqlite3_db_config(copy.getHandle(), SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  copy.exec("PRAGMA journal_mode = OFF; DELETE FROM token; DELETE FROM history; DELETE FROM replica");
+  SQLite::Statement remove(copy, "DELETE FROM plan WHERE ?1 <> '' AND substr(purpose, 1, length(?1)) = ?1");
+  remove.bind(1, without_purpose);
+  remove.exec();
+  copy.exec("VACUUM");
+}
+
+/// @param without_purpose  as of take_snapshot(); null: copies all
+void copy_database(const fs::path& from, const fs::path& to, const std::string* without_purpose) {
   SQLite::Database source(from.string(), SQLite::OPEN_READONLY);
   wait_for_others(source.getHandle());
   SQLite::Database copy(to.string(), SQLite::OPEN_READWRITE);
@@ -78,11 +89,10 @@ void copy_database(const fs::path& from, const fs::path& to, CopiedRows rows) {
   // In one step: with several, a writer in between would make the copy start again.
   if (const int code = backup.executeStep(-1); code != SQLITE_DONE)
     throw SQLite::Exception("the store is locked", code);
-  if (rows == CopiedRows::Documents)
-    copy.exec("PRAGMA journal_mode = OFF; DELETE FROM token; DELETE FROM history; DELETE FROM replica; VACUUM");
+  if (without_purpose != nullptr) keep_documents(copy, *without_purpose);
 }
 
-Result<void> copy(const fs::path& from, const fs::path& to, CopiedRows rows) {
+Result<void> copy(const fs::path& from, const fs::path& to, const std::string* without_purpose) {
   if (to.empty()) return Error{ErrorCode::InvalidSpec, "FILE", "the path is empty; name a file, e.g. backup.db"};
   // Opening rolls back the journal of a killed writer, and refuses a file that is no store.
   MC2_TRY(Store::open(from, OpenMode::ReadOnly));
@@ -93,15 +103,17 @@ Result<void> copy(const fs::path& from, const fs::path& to, CopiedRows rows) {
   fs::remove(draft.path(), ignored); // may be left by a copy that was killed
   MC2_TRY(prepare_writable(draft.path()));
   return guarded(to, "back_up", [&]() -> Result<void> {
-    copy_database(fs::absolute(from), draft.path(), rows);
+    copy_database(fs::absolute(from), draft.path(), without_purpose);
     return draft.finish();
   });
 }
 
 } // namespace
 
-Result<void> back_up(const fs::path& from, const fs::path& to) { return copy(from, to, CopiedRows::All); }
+Result<void> back_up(const fs::path& from, const fs::path& to) { return copy(from, to, nullptr); }
 
-Result<void> take_snapshot(const fs::path& from, const fs::path& to) { return copy(from, to, CopiedRows::Documents); }
+Result<void> take_snapshot(const fs::path& from, const fs::path& to, const std::string& without_purpose) {
+  return copy(from, to, &without_purpose);
+}
 
 } // namespace mc2::store

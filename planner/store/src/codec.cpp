@@ -6,7 +6,7 @@
 #include <cctype>
 
 #include "codec_parts.hpp"
-#include "mc2/store/text.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::store {
 
@@ -68,14 +68,15 @@ std::string digest(std::string_view bytes) {
   return to_hex(hash);
 }
 
-Result<std::string> read_digest(std::string_view text) {
-  constexpr std::size_t kFewestDigits = 6, kDigits = 2 * crypto_hash_sha256_BYTES;
+Result<std::string> read_digest(std::string_view text, std::size_t fewest_digits) {
+  constexpr std::size_t kDigits = 2 * crypto_hash_sha256_BYTES;
   std::string digits;
   for (const char c : text) digits += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   const bool is_hexadecimal = digits.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (is_hexadecimal && digits.size() >= kFewestDigits && digits.size() <= kDigits) return digits;
-  return Error{ErrorCode::InvalidSpec, "digest",
-               in_quotes(text) + " is no digest; give its first 6 to 64 hexadecimal digits"};
+  if (is_hexadecimal && digits.size() >= fewest_digits && digits.size() <= kDigits) return digits;
+  return Error{
+      ErrorCode::InvalidSpec, "digest",
+      in_quotes(text) + " is no digest; give its first " + std::to_string(fewest_digits) + " to 64 hexadecimal digits"};
 }
 
 } // namespace mc2::store

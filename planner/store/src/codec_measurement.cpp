@@ -22,9 +22,9 @@ Result<void> Measurement::validate() const {
     return Error{ErrorCode::InvalidSpec, "predicted_serial_us", "needs predicted_compute_us"};
   if (!(relative_error >= 0 && relative_error < 1))
     return Error{ErrorCode::InvalidSpec, "relative_error", "must be at least 0 and below 1"};
-  if (pair_count < 1)
-    return Error{ErrorCode::InvalidSpec, "pair_count", "is " + std::to_string(pair_count) + "; must be at least 1"};
-  MC2_TRY(planner::validate_block_times(fused_us, compute_blocks_us, communication_blocks_us));
+  if (run_count < 1)
+    return Error{ErrorCode::InvalidSpec, "pair_count", "is " + std::to_string(run_count) + "; must be at least 1"};
+  MC2_TRY(planner::validate_block_times(*this));
   return planner::validate_benefit(benefit, benefit_low, benefit_high);
 }
 
@@ -35,7 +35,7 @@ inline constexpr auto kFields<Measurement> =
                field("compute_us", &Measurement::compute_us), field("communication_us", &Measurement::communication_us),
                field("benefit", &Measurement::benefit), field("benefit_low", &Measurement::benefit_low),
                field("benefit_high", &Measurement::benefit_high), field("predicted_us", &Measurement::predicted_us),
-               field("pair_count", &Measurement::pair_count, at_least(0)),
+               field("pair_count", &Measurement::run_count, at_least(0)),
                field_if_set("predicted_compute_us", &Measurement::predicted_compute_us),
                field_if_set("predicted_communication_us", &Measurement::predicted_communication_us),
                field_if_set("predicted_serial_us", &Measurement::predicted_serial_us),

@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "codec_parts.hpp"
-#include "mc2/store/text.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::store {
 namespace {
@@ -43,15 +43,14 @@ namespace {
 template <typename... Families>
 void read_family(const Node& node, const Node& family, std::variant<Families...>& shape) {
   const std::string name = family.text();
-  std::string legal;
   const auto is_read = [&]<typename Family>(std::type_identity<Family>) {
-    legal += (legal.empty() ? "" : ", ") + std::string(Family::kFamily);
     if (name != Family::kFamily) return false;
     read_value(node, shape.template emplace<Family>(), CutAxis::Rows);
     return true;
   };
   if ((is_read(std::type_identity<Families>()) || ...)) return;
-  family.fail(ErrorCode::UnknownName, "unknown name " + in_quotes(name) + "; legal: " + legal);
+  family.fail(ErrorCode::UnknownName,
+              "unknown name " + in_quotes(name) + "; legal: " + list_text(std::array{Families::kFamily...}));
 }
 
 struct ShapeByFamily {

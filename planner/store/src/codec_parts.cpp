@@ -5,7 +5,6 @@
 #include <stdexcept>
 
 #include "mc2/planner/text.hpp"
-#include "mc2/store/text.hpp"
 
 namespace mc2::store {
 namespace {

@@ -86,10 +86,6 @@ Result<ImportedMachine> join_imported(const std::string& device, std::vector<Pro
 
 namespace {
 
-/// Half-width of a 95 % interval of a normal distribution, in standard deviations.
-constexpr double kNormal95 = 1.96;
-/// The relative error assumed for a time whose runs do not tell their error.
-constexpr double kUntoldError = 0.01;
 /// Larger relative errors are limited to this: such runs carry no information.
 constexpr double kMostError = 0.9;
 
@@ -128,25 +124,15 @@ Result<void> validate_runs(const planner::CutRuns& runs) {
 
 Result<Measurement> measurement_of(const Store& store, const planner::OpSpec& op, const planner::CutRuns& runs) {
   MC2_TRY(validate_runs(runs));
-  Measurement measured;
-  measured.op = op;
-  measured.variant = {"imported", {}};
-  MC2_ASSIGN(measured.cut, named_cut(store, op, runs.blocks));
-  MC2_TRY(planner::validate_measured_cut(op, measured.variant, measured.cut, runs.fused_us, runs.serial_us));
-  measured.fused_us = runs.fused_us;
-  measured.serial_us = runs.serial_us;
-  measured.compute_us = runs.compute_us;
-  measured.communication_us = runs.communication_us;
-  measured.compute_blocks_us = runs.compute_blocks_us;
-  measured.communication_blocks_us = runs.communication_blocks_us;
-  measured.pair_count = runs.run_count;
-  measured.relative_error = std::min(runs.relative_error, kMostError);
-  if (!(runs.serial_us > 0)) return measured;
-  const double ratio = runs.fused_us / runs.serial_us;
-  const double error = measured.relative_error > 0 ? measured.relative_error : kUntoldError;
-  measured.benefit = 1 - ratio;
-  measured.benefit_low = 1 - ratio * (1 + kNormal95 * error);
-  measured.benefit_high = 1 - ratio * std::max(0.0, 1 - kNormal95 * error);
+  MC2_ASSIGN(auto cut, named_cut(store, op, runs.blocks));
+  Measurement measured{{runs, {"imported", {}}, std::move(cut)}, op};
+  MC2_TRY(planner::validate_measured_cut(op, measured));
+  measured.relative_error = std::min(measured.relative_error, kMostError);
+  if (!(measured.serial_us > 0)) return measured;
+  const auto beside_serial = planner::validation_of(measured);
+  measured.benefit = beside_serial.benefit;
+  measured.benefit_low = beside_serial.benefit_low;
+  measured.benefit_high = beside_serial.benefit_high;
   return measured;
 }
 

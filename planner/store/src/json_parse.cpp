@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "mc2/store/text.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::store {
 namespace {

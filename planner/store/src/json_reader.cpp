@@ -1,9 +1,10 @@
 #include "json_reader.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
-#include "mc2/store/text.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::store {
 namespace {
@@ -21,8 +22,15 @@ std::string found_text(const Json& value) {
   return value.dump();
 }
 
-/// None for a fraction, and for a number above the range of int64, which nlohmann keeps as uint64.
+/// A whole number, also one that is written as 512.0 or 5e2: JSON has one type of numbers. None for a fraction, for a
+/// number above the range of int64, which nlohmann keeps as uint64, and for one whose last digits a double loses.
 std::optional<std::int64_t> as_int64(const Json& value) {
+  constexpr double kLargestExact = 0x1p53;
+  if (value.is_number_float()) {
+    const auto real = value.get<double>();
+    const bool is_exact = std::abs(real) <= kLargestExact && std::trunc(real) == real;
+    return is_exact ? std::optional(static_cast<std::int64_t>(real)) : std::nullopt;
+  }
   if (!value.is_number_integer()) return std::nullopt;
   if (value.is_number_unsigned() && !std::in_range<std::int64_t>(value.get<std::uint64_t>())) return std::nullopt;
   return value.get<std::int64_t>();
@@ -118,10 +126,9 @@ bool Fields::has(std::string_view key) const { return node_.json().is_object() &
 void Fields::refuse_unknown(Keys required, Keys optional) const {
   for (const auto& [key, value] : node_.json().items()) {
     if (contains(required, key) || contains(optional, key)) continue;
-    std::string legal;
-    for (const auto& keys : {required, optional})
-      for (const std::string_view name : keys) legal += (legal.empty() ? "" : ", ") + std::string(name);
-    return node_.fail(ErrorCode::Malformed, "unknown key " + in_quotes(key) + "; legal: " + legal);
+    std::vector<std::string_view> legal(required.begin(), required.end());
+    legal.insert(legal.end(), optional.begin(), optional.end());
+    return node_.fail(ErrorCode::Malformed, "unknown key " + in_quotes(key) + "; legal: " + list_text(legal));
   }
 }
 

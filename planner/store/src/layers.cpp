@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/store/imported.hpp"
 
 namespace mc2::store {
@@ -16,15 +17,15 @@ namespace {
 /// is that of the first layer that failed for another reason than NotFound.
 template <typename Find>
 auto first_match(const std::vector<Store>& stores, Find find) -> decltype(find(stores.front())) {
-  std::string reasons;
+  std::vector<std::string> reasons;
   ErrorCode code = ErrorCode::NotFound;
   for (const Store& store : stores) {
     auto found = find(store);
     if (found || found.error().code == ErrorCode::InvalidSpec) return found;
     if (code == ErrorCode::NotFound) code = found.error().code;
-    reasons += (reasons.empty() ? "" : "; ") + found.error().text();
+    reasons.push_back(found.error().text());
   }
-  return Error{code, "", reasons};
+  return Error{code, "", list_text(reasons, "; ")};
 }
 
 /// Adds what another layer knows, and orders everything by time, newest first. What was copied from one layer to

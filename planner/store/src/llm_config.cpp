@@ -9,7 +9,6 @@
 
 #include "json_reader.hpp"
 #include "mc2/planner/text.hpp"
-#include "mc2/store/text.hpp"
 
 namespace mc2::store {
 namespace {
@@ -177,10 +176,9 @@ planner::DType read_dtype(const Keys& sizes, const Keys& whole) {
     for (const char* key : {"torch_dtype", "dtype"})
       if (name.empty()) name = keys->text(key);
   if (name.empty()) return planner::DType::Bf16;
-  const auto* found = std::ranges::find(kElementTypes, name, &ElementType::name);
-  if (found != kElementTypes.end()) return found->dtype;
-  whole.node().fail(ErrorCode::UnknownName,
-                    "unknown torch_dtype " + in_quotes(name) + "; legal: bfloat16, float16, float32");
+  const auto found = find_named(kElementTypes, name, &ElementType::name, "", "torch_dtype");
+  if (found) return found.value()->dtype;
+  whole.node().fail(found.error().code, found.error().message);
   return planner::DType::Bf16;
 }
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "codec_parts.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
-#include "mc2/store/text.hpp"
 #include "sqlite_errors.hpp"
 
 namespace mc2::store {

@@ -10,9 +10,9 @@
 
 #include "codec_parts.hpp"
 #include "digest_lookup.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/store.hpp"
-#include "mc2/store/text.hpp"
 #include "store_impl.hpp"
 
 namespace mc2::store {
@@ -66,12 +66,11 @@ std::string op_text(const SQLite::Statement& statement) {
 
 /// The first operators of a query over "kind, m, n, k, dtype, world_size", and how many more there are.
 std::string listed_ops(SQLite::Statement& statement) {
-  std::string result;
+  std::vector<std::string> ops;
   std::size_t count = 0;
   for (; statement.executeStep(); ++count)
-    if (count < kListedCount) result += (count > 0 ? ", " : "") + one_line(op_text(statement));
-  if (count > kListedCount) result += " and " + std::to_string(count - kListedCount) + " more";
-  return result;
+    if (count < kListedCount) ops.push_back(one_line(op_text(statement)));
+  return list_text(ops) + (count > kListedCount ? " and " + std::to_string(count - kListedCount) + " more" : "");
 }
 
 /// "; for this machine it has ...": the operators that the table has for this machine, else those for others.
@@ -97,9 +96,9 @@ std::string other_purposes(const SQLite::Database& database, const PlanKey& key)
   SQLite::Statement statement(
       database, "SELECT DISTINCT purpose FROM plan WHERE " + key_condition(Table::Model) + " ORDER BY purpose");
   bind_key(statement, Table::Model, key);
-  std::string names;
-  while (statement.executeStep()) names += (names.empty() ? "" : ", ") + one_line(statement.getColumn(0).getString());
-  return names.empty() ? "" : "; it has plans of it as " + names;
+  std::vector<std::string> names;
+  while (statement.executeStep()) names.push_back(one_line(statement.getColumn(0).getString()));
+  return names.empty() ? "" : "; it has plans of it as " + list_text(names);
 }
 
 /// "; one was made elsewhere (cpu_model: here 'x', there 'y')" if there is a model of the operator for another machine.
@@ -232,15 +231,15 @@ Result<std::vector<planner::CostModel>> Store::list_models(const planner::OpSpec
 
 Result<std::vector<planner::Profile>> Store::list_profiles(const std::map<std::string, std::string>& fields) const {
   return impl_->read("Store::list_profiles", [&]() -> Result<std::vector<planner::Profile>> {
-    std::string condition;
+    std::vector<std::string> conditions;
     for (std::size_t i = 0; i < fields.size(); ++i)
-      condition += (i ? " AND " : "") + std::string("json_extract(document, ?") + std::to_string(2 * i + 1) + ") = ?" +
-                   std::to_string(2 * i + 2);
+      conditions.push_back("json_extract(document, ?" + std::to_string(2 * i + 1) + ") = ?" +
+                           std::to_string(2 * i + 2));
     SQLite::Statement statement(
         impl_->database,
         select_sql(Table::SampleBatch,
                    "WHERE fingerprint_digest IN (SELECT digest FROM fingerprint WHERE json_valid(document) AND " +
-                       condition + ") ORDER BY id"));
+                       list_text(conditions, " AND ") + ") ORDER BY id"));
     int index = 0;
     for (const auto& [key, value] : fields) {
       statement.bind(++index, "$.fields.\"" + key + "\"");

@@ -9,18 +9,16 @@
 
 #include "codec_parts.hpp"
 #include "mc2/planner/error.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/dates.hpp"
-#include "mc2/store/text.hpp"
 #include "records.hpp"
 #include "store_impl.hpp"
 
 namespace mc2::store {
 namespace {
 
-constexpr std::array kRoleNames{std::pair{Role::Read, std::string_view("read")},
-                                std::pair{Role::Write, std::string_view("write")},
-                                std::pair{Role::Admin, std::string_view("admin")}};
+constexpr mc2::Name<Role> kRoleNames[]{{Role::Read, "read"}, {Role::Write, "write"}, {Role::Admin, "admin"}};
 
 constexpr std::string_view kPrefix = "mc2_";
 constexpr std::size_t kIdBytes = 4, kIdDigits = 2 * kIdBytes, kSecretDigits = 64;
@@ -62,13 +60,8 @@ void replace(SQLite::Database& database, const Token& token) {
 
 } // namespace
 
-std::string_view to_string(Role role) noexcept { return kRoleNames[static_cast<std::size_t>(role)].second; }
-
-Result<Role> parse_role(std::string_view name) {
-  for (const auto& [role, text] : kRoleNames)
-    if (text == name) return role;
-  return Error{ErrorCode::UnknownName, "role", "is " + in_quotes(name) + "; legal: read, write, admin"};
-}
+std::string_view to_string(Role role) noexcept { return name_of<Role>(kRoleNames, role); }
+Result<Role> parse_role(std::string_view name) { return parse_name<Role>(kRoleNames, name, "role"); }
 
 std::string token_text(const TokenRandomness& random) {
   const std::span bytes(random);

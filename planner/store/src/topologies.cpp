@@ -1,20 +1,16 @@
 #include "mc2/store/topologies.hpp"
 
-#include <algorithm>
 #include <cctype>
 
 #include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
-#include "mc2/store/text.hpp"
 
 namespace mc2::store {
 
 Result<planner::Topology> find_built_in_topology(std::string_view name) {
-  const auto found = std::ranges::find(built_in_topologies(), name, &BuiltInTopology::name);
-  if (found != built_in_topologies().end()) return decode_topology(found->json);
-  return Error{
-      ErrorCode::UnknownName, "topology",
-      "unknown topology " + in_quotes(name) + "; legal: " + list_text(built_in_topologies(), &BuiltInTopology::name)};
+  MC2_ASSIGN(const auto* const found,
+             find_named(built_in_topologies(), name, &BuiltInTopology::name, "topology", "topology"));
+  return decode_topology(found->json);
 }
 
 Result<planner::Topology> topology_of(std::string_view document_or_name) {

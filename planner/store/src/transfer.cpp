@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "codec_parts.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/dates.hpp"
 #include "mc2/store/store.hpp"
-#include "mc2/store/text.hpp"
 #include "migrations.hpp"
 #include "store_impl.hpp"
 
@@ -144,10 +144,10 @@ std::string entry_json(const Entry& entry) {
 }
 
 std::string entries_json(const Contents& contents, Table table) {
-  std::string result = "[";
+  std::vector<std::string> entries;
   for (const Entry& entry : contents.entries)
-    if (entry.table == table) result.append(result.size() > 1 ? "," : "").append(entry_json(entry));
-  return result.append("]");
+    if (entry.table == table) entries.push_back(entry_json(entry));
+  return "[" + list_text(entries, ",") + "]";
 }
 
 std::string moment_at(const Node& node) {
@@ -220,12 +220,12 @@ std::int64_t count(SQLite::Database& database, const std::string& what) {
 
 /// The first few lines of SQLite's own check, or "ok".
 std::string integrity(SQLite::Database& database) {
-  std::string result;
+  std::vector<std::string> lines;
   SQLite::Statement statement(database, "PRAGMA integrity_check(5)");
-  while (statement.executeStep()) result += (result.empty() ? "" : "; ") + one_line(statement.getColumn(0).getString());
+  while (statement.executeStep()) lines.push_back(one_line(statement.getColumn(0).getString()));
   SQLite::Statement orphans(database, "PRAGMA foreign_key_check");
-  if (orphans.executeStep()) result += "; " + orphans.getColumn(0).getString() + " refers to a missing fingerprint";
-  return result;
+  if (orphans.executeStep()) lines.push_back(orphans.getColumn(0).getString() + " refers to a missing fingerprint");
+  return list_text(lines, "; ");
 }
 
 } // namespace

@@ -23,15 +23,20 @@ constexpr int kCount = static_cast<int>(kProtocolConstants.size());
 constexpr double kMaxLogFactor = 6.9;    ///< a factor of 1000: beyond it the topology is another one
 constexpr double kKnownLogSpread = 1e-3; ///< least spread, for a constant that the topology states as exact
 
+/// Standard deviations of logarithms, for a topology that does not state the uncertainty of its constants. Published
+/// latencies come from other machines, hence a factor of e either way; bandwidths are of the same hardware, and large
+/// messages come about this close.
+constexpr double kLatencyLogSpread = 1, kBandwidthLogSpread = 0.1;
+
 using Factors = std::array<double, kCount>;
 
 /// Standard deviations of log factors.
-Factors prior_spreads(const Topology& topology, const CalibrateOptions& options) {
+Factors prior_spreads(const Topology& topology) {
   Factors spreads{};
   std::ranges::transform(kProtocolConstants, spreads.begin(), [&](const planner::ProtocolConstant& constant) {
     if (topology.uncertainty == planner::ConstantSpread{})
-      return constant.is_bandwidth ? options.bandwidth_log_spread : options.latency_log_spread;
-    return std::max(kKnownLogSpread, std::log1p(topology.uncertainty.*constant.spread) / planner::kNormal95);
+      return constant.is_bandwidth ? kBandwidthLogSpread : kLatencyLogSpread;
+    return std::max(kKnownLogSpread, std::log1p(topology.uncertainty.*constant.spread) / planner::kNormal90);
   });
   return spreads;
 }
@@ -86,7 +91,7 @@ void add_residuals(ceres::Problem& problem, const Topology& topology, std::span<
 
 Solution solve(const Topology& topology, std::span<const CollectivePoint> points, const CalibrateOptions& options) {
   Solution solution;
-  solution.priors = solution.spreads = prior_spreads(topology, options);
+  solution.priors = solution.spreads = prior_spreads(topology);
   double* const parameters = solution.log_factors.data();
   ceres::Problem problem;
   add_residuals(problem, topology, points, options.measurement_spread, solution.priors, parameters);
@@ -109,7 +114,7 @@ std::vector<CalibratedFactor> factors_of(const Solution& solution) {
   for (std::size_t i = 0; i < kProtocolConstants.size(); ++i) {
     const double center = solution.log_factors[i], spread = solution.spreads[i];
     factors.push_back({std::string(kProtocolConstants[i].name), std::exp(center),
-                       std::exp(center - planner::kNormal95 * spread), std::exp(center + planner::kNormal95 * spread),
+                       std::exp(center - planner::kNormal90 * spread), std::exp(center + planner::kNormal90 * spread),
                        spread < 0.5 * solution.priors[i]});
   }
   return factors;
@@ -119,7 +124,7 @@ planner::ConstantSpread uncertainty_of(const Solution& solution) {
   planner::ConstantSpread uncertainty;
   for (std::size_t i = 0; i < kProtocolConstants.size(); ++i)
     uncertainty.*kProtocolConstants[i].spread =
-        std::min(std::expm1(planner::kNormal95 * solution.spreads[i]), planner::kMaxConstantSpread);
+        std::min(std::expm1(planner::kNormal90 * solution.spreads[i]), planner::kMaxConstantSpread);
   return uncertainty;
 }
 
@@ -196,7 +201,7 @@ Result<TopologyCalibration> calibrate_topology(const Topology& topology, std::sp
   result.topology.uncertainty = uncertainty_of(solution);
   result.topology.calibration = what_text(points);
   result.topology.relative_interval = std::min(
-      std::max(planner::kNormal95 * rms_log(after), options.measurement_spread), planner::kMaxRelativeInterval);
+      std::max(planner::kNormal90 * rms_log(after), options.measurement_spread), planner::kMaxRelativeInterval);
   result.text = summary_text(result);
   return result;
 }

@@ -47,8 +47,8 @@ double student_t95(int degrees) noexcept {
   const auto row = static_cast<std::size_t>(std::max(degrees, 1) - 1);
   if (row < kStudentT95.size()) return kStudentT95[row];
   // First term of the expansion in 1 / degrees: (z^3 + z) / 4 (Abramowitz and Stegun 26.7.5).
-  return planner::kNormal95 +
-         (planner::kNormal95 * planner::kNormal95 * planner::kNormal95 + planner::kNormal95) / (4.0 * degrees);
+  return planner::kNormal90 +
+         (planner::kNormal90 * planner::kNormal90 * planner::kNormal90 + planner::kNormal90) / (4.0 * degrees);
 }
 
 std::vector<double> relative_residuals(const planner::CostCurve& curve, std::span<const FitPoint> points) {

@@ -19,15 +19,18 @@ namespace {
 using planner::CostCurve;
 using planner::CurveAxis;
 
+constexpr int kFewestPoints = 3; ///< distinct sizes; richer families need 6 to 12
 constexpr double kClockError = 0.001;
 /// A low quantile of n normal values has 1.36 times the standard error of their mean (a median: 1.25).
 constexpr double kQuantileError = 1.36;
 constexpr double kNoiseMargin = 1.5;
 
+/// A richer family's error is at most this share of the simpler one's.
+constexpr double kRicherGain = 0.8;
 /// A family whose error is at most this share of affine's needs no t test. Where a misfit shows at few sizes only, the
 /// differences vary too much for the test.
 constexpr double kPlainGain = 0.5;
-/// Additional factor on cross_validation_gain for interpolation, which carries the noise of every sample into the plan.
+/// Additional factor on kRicherGain for interpolation, which carries the noise of every sample into the plan.
 constexpr double kLastResortGain = 0.75;
 
 struct Candidate {
@@ -140,20 +143,19 @@ bool has_evidence(const Candidate& richer, const Candidate& simpler) {
 /// Whether a richer family clearly beats a simpler one. Against the simplest family, a smaller error alone is not
 /// enough: structure needs has_evidence() or an error of at most kPlainGain. Between richer families the errors alone
 /// decide.
-bool is_clearly_better(const Candidate& richer, const Candidate& simpler, const FitOptions& options, double floor) {
+bool is_clearly_better(const Candidate& richer, const Candidate& simpler, double floor) {
   const double simple_rms = simpler.validation.rms * (richer.family->is_last_resort() ? kLastResortGain : 1);
-  if (simpler.validation.rms <= floor || richer.validation.rms > options.cross_validation_gain * simple_rms)
-    return false;
+  if (simpler.validation.rms <= floor || richer.validation.rms > kRicherGain * simple_rms) return false;
   const bool is_simplest = simpler.family == &fit::families().front();
   return !is_simplest || richer.validation.rms <= kPlainGain * simple_rms || has_evidence(richer, simpler);
 }
 
 /// Index of the simplest family that no richer one clearly beats. A last resort must beat all others.
-std::size_t choose(std::span<const Candidate> candidates, const FitOptions& options, double floor) {
+std::size_t choose(std::span<const Candidate> candidates, double floor) {
   const auto beaten_by = [&](std::size_t simpler, bool is_last_resort) {
     for (std::size_t i = simpler + 1; i < candidates.size(); ++i) {
       if (candidates[i].family->is_last_resort() == is_last_resort &&
-          is_clearly_better(candidates[i], candidates[simpler], options, floor))
+          is_clearly_better(candidates[i], candidates[simpler], floor))
         return true;
     }
     return false;
@@ -229,10 +231,6 @@ Result<void> FitOptions::validate() const {
   if (!(robust_scale > 0) || !std::isfinite(robust_scale)) {
     return Error{ErrorCode::InvalidSpec, "robust_scale", "must be above 0"};
   }
-  if (min_point_count < 3) return Error{ErrorCode::InvalidSpec, "min_point_count", "must be at least 3"};
-  if (!(cross_validation_gain > 0 && cross_validation_gain <= 1)) {
-    return Error{ErrorCode::InvalidSpec, "cross_validation_gain", "must be above 0 and at most 1"};
-  }
   return {};
 }
 
@@ -254,7 +252,7 @@ Result<CostCurve> meet_points(std::span<const FitPoint> points, CurveAxis axis) 
 
 Result<CostCurve> fit_curve(std::span<const FitPoint> points, CurveAxis axis, const FitOptions& options) {
   MC2_TRY(options.validate());
-  MC2_ASSIGN(const auto prepared, fit::prepare_points(points, options.min_point_count));
+  MC2_ASSIGN(const auto prepared, fit::prepare_points(points, kFewestPoints));
 
   const auto [kept, left_out] = split_points(prepared, axis, options);
   MC2_TRY(fit::check_growth(kept));
@@ -265,7 +263,7 @@ Result<CostCurve> fit_curve(std::span<const FitPoint> points, CurveAxis axis, co
                  "no family of curves converged on these " + std::to_string(kept.size()) + " sizes"};
   }
   const double floor = noise_floor(kept);
-  const std::size_t chosen = choose(candidates, options, floor);
+  const std::size_t chosen = choose(candidates, floor);
   std::string reason = reason_text(candidates, chosen, floor, kept.size(), left_out);
   return describe(std::move(candidates[chosen]), kept, std::move(reason));
 }

@@ -34,8 +34,7 @@ std::vector<FitPoint> points_of(const planner::Profile& profile, Component compo
   }
   std::vector<FitPoint> points;
   for (const auto& [size, times] : sizes)
-    points.push_back(
-        {static_cast<double>(size), quantile(times, FitOptions{}.quantile), 0, static_cast<int>(times.size())});
+    points.push_back({static_cast<double>(size), quantile(times, kLowQuantile), 0, static_cast<int>(times.size())});
   return points;
 }
 

@@ -18,6 +18,7 @@ namespace mc2::profiler {
 namespace {
 
 using planner::CostModel;
+using planner::MeasuredCut;
 
 /// Parameters: compute slow-down, communication slow-down, fixed us per block, us of a run besides its blocks.
 constexpr int kParameterCount = 4;
@@ -38,7 +39,7 @@ CostModel with_parameters(CostModel model, const planner::Variant& variant, cons
   return model;
 }
 
-Result<planner::LaneTimes> predicted(const CostModel& model, const RaceObservation& seen, const double* parameters) {
+Result<planner::LaneTimes> predicted(const CostModel& model, const MeasuredCut& seen, const double* parameters) {
   const CostModel anchored = planner::anchored(with_parameters(model, seen.variant, parameters), model.op,
                                                seen.compute_us, seen.communication_us);
   return planner::predict_lane_times(model.op, anchored, seen.variant, seen.cut);
@@ -50,7 +51,7 @@ constexpr int kTimeCount = 3;
 /// log(predicted / measured) / spread for the times of one raced cut; 0 for times that were not measured.
 struct RaceResidual {
   const CostModel& model;
-  const RaceObservation& seen;
+  const MeasuredCut& seen;
   double spread, compute_spread, communication_spread;
 
   bool operator()(const double* parameters, double* residual) const {
@@ -81,7 +82,7 @@ struct PriorResidual {
   }
 };
 
-Result<void> validate(const CostModel& model, std::span<const RaceObservation> observations) {
+Result<void> validate(const CostModel& model, std::span<const MeasuredCut> observations) {
   MC2_TRY(model.validate());
   if (observations.empty()) return Error{ErrorCode::CannotFit, "race", "has no measured cut to recalibrate with"};
   const auto is_time = [](double us) { return us > 0 && std::isfinite(us); };
@@ -93,7 +94,7 @@ Result<void> validate(const CostModel& model, std::span<const RaceObservation> o
   return {};
 }
 
-Result<double> relative_rms(const CostModel& model, std::span<const RaceObservation> observations,
+Result<double> relative_rms(const CostModel& model, std::span<const MeasuredCut> observations,
                             const double* parameters) {
   double sum = 0;
   for (const auto& seen : observations) {
@@ -111,13 +112,13 @@ double anchored_interval(double relative_rms, std::size_t observation_count, dou
   return std::min(fit::student_t95(degrees) * std::sqrt(square_sum / degrees), planner::kMaxCurveInterval);
 }
 
-double mean_block_us(std::span<const RaceObservation> observations) {
+double mean_block_us(std::span<const MeasuredCut> observations) {
   double sum = 0;
   for (const auto& seen : observations) sum += seen.fused_us / static_cast<double>(seen.cut.block_rows.size());
   return sum / static_cast<double>(observations.size());
 }
 
-void solve(const CostModel& model, std::span<const RaceObservation> observations, const RecalibrateOptions& options,
+void solve(const CostModel& model, std::span<const MeasuredCut> observations, const RecalibrateOptions& options,
            double* parameters) {
   ceres::Problem problem;
   const planner::VariantCost& cost = *model.cost_of(observations.front().variant);
@@ -150,7 +151,7 @@ void solve(const CostModel& model, std::span<const RaceObservation> observations
 }
 
 /// Recalibrates one variant. All observations are of that variant.
-Result<Recalibration> recalibrate_variant(const CostModel& model, const std::vector<RaceObservation>& observations,
+Result<Recalibration> recalibrate_variant(const CostModel& model, const std::vector<MeasuredCut>& observations,
                                           const RecalibrateOptions& options) {
   const planner::Variant& variant = observations.front().variant;
   const auto* cost = model.cost_of(variant);
@@ -170,8 +171,8 @@ Result<Recalibration> recalibrate_variant(const CostModel& model, const std::vec
 }
 
 /// The observations grouped by variant, in the order of each variant's first observation.
-std::vector<std::vector<RaceObservation>> by_variant(std::span<const RaceObservation> observations) {
-  std::vector<std::vector<RaceObservation>> groups;
+std::vector<std::vector<MeasuredCut>> by_variant(std::span<const MeasuredCut> observations) {
+  std::vector<std::vector<MeasuredCut>> groups;
   for (const auto& seen : observations) {
     const auto group = std::ranges::find_if(groups, [&](const auto& g) { return g.front().variant == seen.variant; });
     if (group == groups.end()) {
@@ -190,7 +191,7 @@ double pooled_rms(double sum_of_squares, std::size_t count) {
 
 } // namespace
 
-Result<Recalibration> recalibrate(const CostModel& model, std::span<const RaceObservation> observations,
+Result<Recalibration> recalibrate(const CostModel& model, std::span<const MeasuredCut> observations,
                                   const RecalibrateOptions& options) {
   MC2_TRY(validate(model, observations));
   const auto groups = by_variant(observations);

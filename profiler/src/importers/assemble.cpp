@@ -60,28 +60,25 @@ Seen evidence_of(const TimingSet& timings, const ImportQuestion& question) {
 }
 
 std::string shapes_text(const std::set<std::array<std::int64_t, 2>>& shapes) {
-  std::string text;
-  std::size_t count = 0;
+  std::vector<std::string> texts;
   for (const auto& [n, k] : shapes) {
-    if (count++ == kMaxListedShapes) return text + ", ...";
-    text += (text.empty() ? "n=" : ", n=") + std::to_string(n) + " k=" + std::to_string(k);
+    if (texts.size() == kMaxListedShapes) return list_text(texts) + ", ...";
+    texts.push_back("n=" + std::to_string(n) + " k=" + std::to_string(k));
   }
-  return text;
-}
-
-std::string ranks_text(const std::set<int>& world_sizes) {
-  return list_text(world_sizes, [](int ranks) { return std::to_string(ranks); });
+  return list_text(texts);
 }
 
 /// The list of what the user must still say.
 class Missing {
  public:
-  void add(const std::string& what) { text_ += (text_.empty() ? "" : "; ") + what; }
-  [[nodiscard]] bool is_empty() const { return text_.empty(); }
-  [[nodiscard]] Error error() const { return {ErrorCode::InvalidSpec, "", "the logs do not say: " + text_}; }
+  void add(const std::string& what) { texts_.push_back(what); }
+  [[nodiscard]] bool is_empty() const { return texts_.empty(); }
+  [[nodiscard]] Error error() const {
+    return {ErrorCode::InvalidSpec, "", "the logs do not say: " + list_text(texts_, "; ")};
+  }
 
  private:
-  std::string text_;
+  std::vector<std::string> texts_;
 };
 
 void find_shape(const Seen& found, const ImportQuestion& question, OpSpec& op, Missing& missing) {
@@ -114,11 +111,11 @@ Result<OpSpec> find_operator(const TimingSet& timings, const ImportQuestion& que
     op.world_size = question.world_size ? *question.world_size : *found.world_sizes.begin();
   else
     missing.add(found.world_sizes.empty() ? "the ranks (--ranks)"
-                                          : "which of their ranks: " + ranks_text(found.world_sizes) + " (--ranks)");
+                                          : "which of their ranks: " + list_text(found.world_sizes) + " (--ranks)");
   if (!missing.is_empty()) return missing.error();
   if (!found.world_sizes.empty() && !found.world_sizes.contains(op.world_size))
     return Error{ErrorCode::InvalidSpec, "--ranks",
-                 "is " + std::to_string(op.world_size) + " where the log says " + ranks_text(found.world_sizes)};
+                 "is " + std::to_string(op.world_size) + " where the log says " + list_text(found.world_sizes)};
   MC2_TRY(op.validate());
   return op;
 }
@@ -296,7 +293,7 @@ bool is_run_of(const OpSpec& op, const FusedTiming& timing) {
 }
 
 /// Median of the times that are not 0; 0 where all are.
-double median_us(const std::vector<const FusedTiming*>& runs, double FusedTiming::*time_us) {
+double median_us(const std::vector<const FusedTiming*>& runs, double planner::CutTimes::*time_us) {
   std::vector<double> times;
   for (const FusedTiming* run : runs)
     if (run->*time_us > 0) times.push_back(run->*time_us);
@@ -304,15 +301,11 @@ double median_us(const std::vector<const FusedTiming*>& runs, double FusedTiming
 }
 
 planner::CutRuns cut_of(const std::string& blocks, const std::vector<const FusedTiming*>& runs) {
-  planner::CutRuns cut{blocks,
-                       median_us(runs, &FusedTiming::fused_us),
-                       median_us(runs, &FusedTiming::serial_us),
-                       median_us(runs, &FusedTiming::compute_us),
-                       median_us(runs, &FusedTiming::communication_us),
-                       median_us(runs, &FusedTiming::compute_blocks_us),
-                       median_us(runs, &FusedTiming::communication_blocks_us),
-                       static_cast<int>(runs.size()),
-                       0};
+  planner::CutRuns cut{{median_us(runs, &FusedTiming::fused_us), median_us(runs, &FusedTiming::serial_us),
+                        median_us(runs, &FusedTiming::compute_us), median_us(runs, &FusedTiming::communication_us),
+                        median_us(runs, &FusedTiming::compute_blocks_us),
+                        median_us(runs, &FusedTiming::communication_blocks_us), static_cast<int>(runs.size())},
+                       blocks};
   if (runs.size() < kFewestForError) return cut;
   std::vector<double> deviations;
   for (const FusedTiming* run : runs) deviations.push_back(std::abs(run->fused_us / cut.fused_us - 1));
@@ -408,16 +401,11 @@ Result<void> check_cuts(const ImportedProfile& imported) {
     const std::string name = "'" + runs.blocks.substr(0, 64) + "': ";
     auto cut = planner::parse_cut(runs.blocks);
     if (!cut) continue;
-    if (const auto fits = planner::validate_measured_cut(op, variant, cut.value(), runs.fused_us, runs.serial_us);
-        !fits)
+    planner::MeasuredCut measured{runs, variant, std::move(cut).value()};
+    if (const auto fits = planner::validate_measured_cut(op, measured); !fits)
       return bad_run(imported.places[i], name + fits.error().message);
     if (!published) continue;
-    const MeasuredCut measured{published.value().variants.front().variant,
-                               std::move(cut).value(),
-                               runs.fused_us,
-                               runs.serial_us,
-                               runs.compute_us,
-                               runs.communication_us};
+    measured.variant = published.value().variants.front().variant;
     if (const auto fits = validate_uncut_times(op, published.value(), measured); !fits)
       return bad_run(imported.places[i], name + fits.error().message);
   }

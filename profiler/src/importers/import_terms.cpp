@@ -37,13 +37,8 @@ std::optional<int> to_world_size(const std::optional<std::int64_t>& ranks) {
   return ranks ? std::optional(static_cast<int>(*ranks)) : std::nullopt;
 }
 
-Result<Buffers> parse_buffers(const std::string& text) {
-  if (text == "both") return Buffers::Both;
-  if (text == "in-place") return Buffers::InPlace;
-  if (text == "out-of-place") return Buffers::OutOfPlace;
-  return Error{ErrorCode::UnknownName, "buffers",
-               "unknown name '" + text.substr(0, kShownText) + "'; legal: out-of-place, in-place, both"};
-}
+constexpr Name<Buffers> kBuffersNames[]{
+    {Buffers::OutOfPlace, "out-of-place"}, {Buffers::InPlace, "in-place"}, {Buffers::Both, "both"}};
 
 Result<void> read_bytes(const std::string& text, ImportAnswers& answers) {
   answers.bytes_from_neighbour = text == "neighbour" || text == "neighbor";
@@ -63,7 +58,7 @@ Result<ImportAnswers> ImportTerms::answers() const {
   ImportAnswers answers{.world_size = to_world_size(ranks), .m = m, .n = n, .k = k};
   MC2_TRY(read_name("collective", collective, planner::parse_collective, answers.collective));
   MC2_TRY(read_name("dtype", dtype, planner::parse_dtype, answers.dtype));
-  MC2_ASSIGN(answers.buffers, parse_buffers(buffers));
+  MC2_ASSIGN(answers.buffers, parse_name<Buffers>(kBuffersNames, buffers, "buffers"));
   MC2_TRY(read_bytes(bytes, answers));
   if (const auto kind = planner::parse_op_kind(op); kind)
     answers.kind = kind.value(); // question() refuses unknown ones

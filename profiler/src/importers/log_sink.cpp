@@ -29,16 +29,6 @@ std::string_view fault_of(const Timing& timing) {
                                                                                : "its size is outside 1 B to 1 PiB";
 }
 
-/// A single run as one of a cut.
-planner::CutRuns runs_of(const FusedTiming& timing) {
-  planner::CutRuns runs;
-  runs.fused_us = timing.fused_us;
-  runs.serial_us = timing.serial_us;
-  runs.compute_us = timing.compute_us;
-  runs.communication_us = timing.communication_us;
-  return runs;
-}
-
 void add_once(std::vector<std::string>& texts, std::string_view text) {
   if (texts.size() < kMaxTextCount && std::ranges::find(texts, text) == texts.end()) texts.emplace_back(text);
 }
@@ -152,11 +142,9 @@ void LogSink::take(std::int64_t line, FusedTiming timing, std::string_view text)
                           timing.compute_blocks_us, timing.communication_blocks_us})
     if (us * planner::kNsPerUs > static_cast<double>(kMaxTimeNs))
       return bad(line, std::string(text) + ": its time is above 11 days");
-  if (const auto fits =
-          planner::validate_block_times(timing.fused_us, timing.compute_blocks_us, timing.communication_blocks_us);
-      !fits)
+  if (const auto fits = planner::validate_block_times(timing); !fits)
     return bad(line, std::string(text) + ": " + fits.error().message);
-  const auto alike = planner::validate_units(runs_of(timing));
+  const auto alike = planner::validate_units(timing);
   for (const std::string& why : {alike ? "" : alike.error().message, operator_fault(timing)})
     if (!why.empty()) return bad(line, std::string(text) + ": " + why);
   timing.line = line;
@@ -170,8 +158,7 @@ std::string LogSink::operator_fault(const FusedTiming& timing) const {
   if (!op_ || is_of_other) return {};
   const auto cut = planner::parse_cut(timing.blocks);
   if (!cut) return {}; // the digest of a plan
-  const auto fits = planner::validate_measured_cut(*op_, {std::string(kImportedVariant), {}}, cut.value(),
-                                                   timing.fused_us, timing.serial_us);
+  const auto fits = planner::validate_measured_cut(*op_, {timing, {std::string(kImportedVariant), {}}, cut.value()});
   return fits ? "" : "'" + shown(timing.blocks) + "': " + fits.error().message;
 }
 

@@ -218,12 +218,7 @@ class KernelLog {
     const auto shape = find_fused_shape(cells_[kInputShapes], cells_[kOutputShapes]);
     if (!shape)
       return sink_.skip(line, is_tiled() ? kTiled : "a fused operator without shapes: profile with --task-time=l1");
-    FusedTiming timing{.blocks = answers_.blocks,
-                       .collective = found.collective,
-                       .first_lane = found.first_lane,
-                       .m = shape->m,
-                       .n = shape->n,
-                       .k = shape->k};
+    FusedTiming timing{{{}, answers_.blocks}, found.collective, found.first_lane, shape->m, shape->n, shape->k};
     timing.shards = shape->shards;
     timing.dtype = is_missing(element_type()) ? answers_.dtype : find_dtype(element_type());
     if (!is_missing(element_type()) && !(timing.dtype && has_planned_weights(*timing.dtype)))

@@ -189,7 +189,7 @@ class Handler final : public JsonHandler {
       return sink_.bad(run.line, "it sent in " + std::to_string(run.sent.size()) +
                                      " turns, and the cut that is named has " + std::to_string(block_count) +
                                      " blocks");
-    FusedTiming timing{.blocks = answers_.blocks, .collective = run.collective, .first_lane = run.first_lane};
+    FusedTiming timing{{{}, answers_.blocks}, run.collective, run.first_lane};
     const auto us = [](std::int64_t ns) { return static_cast<double>(ns) / planner::kNsPerUs; };
     timing.fused_us = us(time_of(run));
     if (!run.sent.empty()) timing.communication_blocks_us = us(run.communication_ns);

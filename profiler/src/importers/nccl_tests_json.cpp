@@ -12,6 +12,7 @@
 #include "log_reader.hpp"
 #include "log_sink.hpp"
 #include "mc2/planner/fingerprint.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/importer.hpp"
 #include "nccl_row.hpp"
 #include "rccl_rows.hpp"
@@ -123,9 +124,7 @@ class Handler final : public JsonHandler {
 
   /// The keys from the root, without the last `without` levels.
   [[nodiscard]] std::string path_text(std::size_t without = 0) const {
-    std::string text;
-    for (std::size_t i = 0; i + without < path_.size(); ++i) text += (i ? "/" : "") + path_[i];
-    return text;
+    return list_text(std::span(path_).first(path_.size() - std::min(without, path_.size())), "/");
   }
 
   bool scalar(const Scalar& value) {

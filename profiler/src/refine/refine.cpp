@@ -18,10 +18,10 @@ namespace {
 
 using planner::CostModel;
 using planner::Cut;
+using planner::kNormal90;
+using planner::MeasuredCut;
 using planner::Variant;
 
-constexpr double kNormal95 = 1.96;   ///< half-width of a 95 % interval in standard deviations
-constexpr double kNormal90 = 1.6449; ///< half-width of a 90 % interval in standard deviations
 /// Prior standard deviations of a slow-down's logarithm, and of the fixed cost of a block relative to a block's time.
 constexpr double kSlowdownSpread = 0.15, kFixedSpread = 0.03;
 constexpr double kRunSpreadUs = 1e-3; ///< so small that run_us stays: the posterior has no factor for it
@@ -48,8 +48,6 @@ constexpr int kMaxNextCount = 64;
 constexpr std::size_t kMostForetold = 12;
 constexpr std::size_t kMaxCandidateCount = 4096;
 
-double relative_error(const MeasuredCut& cut) { return cut.relative_error > 0 ? cut.relative_error : kUsualError; }
-
 bool is_time(double us) { return us > 0 && std::isfinite(us); }
 
 Result<void> validate(const MeasuredCut& cut) {
@@ -62,8 +60,7 @@ Result<void> validate(const MeasuredCut& cut) {
       return Error{ErrorCode::CannotFit, "cut", cut.cut.text() + " has a " + name + " that is not positive and finite"};
   if (!is_time(cut.fused_us))
     return Error{ErrorCode::CannotFit, "cut", cut.cut.text() + " has a time that is not positive and finite"};
-  if (const auto fits = planner::validate_block_times(cut.fused_us, cut.compute_blocks_us, cut.communication_blocks_us);
-      !fits)
+  if (const auto fits = planner::validate_block_times(cut); !fits)
     return Error{ErrorCode::CannotFit, "cut", cut.cut.text() + ": " + fits.error().message};
   if (!(cut.relative_error >= 0 && cut.relative_error < 1))
     return Error{ErrorCode::InvalidSpec, "relative_error", "of " + cut.cut.text() + " must be at least 0 and below 1"};
@@ -72,8 +69,7 @@ Result<void> validate(const MeasuredCut& cut) {
 
 /// Merges two measurements of one cut into one, weighted by the inverse squares of their errors.
 MeasuredCut merged(const MeasuredCut& left, const MeasuredCut& right) {
-  const double left_weight = 1 / std::pow(relative_error(left), 2),
-               right_weight = 1 / std::pow(relative_error(right), 2);
+  const double left_weight = 1 / std::pow(left.likely_error(), 2), right_weight = 1 / std::pow(right.likely_error(), 2);
   const double share = left_weight / (left_weight + right_weight);
   const auto mean = [share](double a, double b) {
     return a > 0 && b > 0 ? share * a + (1 - share) * b : std::max(a, b);
@@ -109,7 +105,7 @@ struct Observed {
   MeasuredCut given;
   UncutParts parts;  ///< predicted by the model
   SpeedRatios drift; ///< ratios of its own uncut parts over the usual ratios; 1 where they differ no more than by noise
-  RaceObservation race;
+  MeasuredCut race;  ///< `given` with its uncut parts at the speed that is assumed
   bool is_believed = true;
 };
 
@@ -157,19 +153,6 @@ Result<void> validate_uncut_time(const UncutTime& time) {
                std::string("its ") + time.name + ", " + number_text(time.us) + " us, is far " +
                    (time.us < time.lane_us ? "below" : "above") + " what the " + time.lane + " alone takes, " +
                    number_text(time.lane_us) + " us; " + unit_question(time.us, time.lane_us)};
-}
-
-planner::Validation validation_of(const MeasuredCut& cut, double serial_us) {
-  const double ratio = cut.fused_us / (cut.serial_us > 0 ? cut.serial_us : serial_us);
-  const double half_width = kNormal95 * relative_error(cut) * ratio;
-  planner::Validation validation;
-  validation.fused_us = cut.fused_us;
-  validation.serial_us = cut.serial_us > 0 ? cut.serial_us : serial_us;
-  validation.benefit = 1 - ratio;
-  validation.benefit_low = 1 - ratio - half_width;
-  validation.benefit_high = std::min(1.0, 1 - ratio + half_width);
-  validation.pair_count = cut.run_count;
-  return validation;
 }
 
 } // namespace
@@ -257,7 +240,7 @@ class Refiner {
 Result<void> Refiner::take(std::span<const MeasuredCut> measured) {
   for (const MeasuredCut& cut : measured) {
     MC2_TRY(validate(cut));
-    MC2_TRY(planner::validate_measured_cut(op_, cut.variant, cut.cut, cut.fused_us, cut.serial_us));
+    MC2_TRY(planner::validate_measured_cut(op_, cut));
     if (const auto alike = validate_uncut_times(op_, model_, cut); !alike)
       return Error{alike.error().code, alike.error().field, cut.cut.text() + ": " + alike.error().message};
     if (planner::overlapping_schedule(op_, cut.variant, cut.cut) == planner::Schedule::Serial) {
@@ -295,7 +278,7 @@ Result<void> Refiner::find_speeds() {
     const SpeedRatios own = speed_ratios(seen.given, seen.parts);
     const auto drift = [&](double ratio, double usual_ratio) {
       const bool has_drifted =
-          ratio > 0 && std::abs(ratio / usual_ratio - 1) > kDriftErrors * relative_error(seen.given);
+          ratio > 0 && std::abs(ratio / usual_ratio - 1) > kDriftErrors * seen.given.likely_error();
       return has_drifted ? ratio / usual_ratio : 1.0;
     };
     seen.drift = {drift(own.compute, usual_ratios.compute), drift(own.communication, usual_ratios.communication)};
@@ -309,14 +292,11 @@ Result<void> Refiner::find_speeds() {
 void Refiner::take_speed(const SpeedRatios& speed) {
   now_ = at_speed(model_, speed);
   now_.op = op_; // recalibration asks the model about its own operator
-  for (Observed& seen : seen_)
-    seen.race = {seen.given.variant,
-                 seen.given.cut,
-                 seen.given.fused_us,
-                 seen.drift.compute * speed.compute * seen.parts.compute_us,
-                 seen.drift.communication * speed.communication * seen.parts.communication_us,
-                 seen.given.compute_blocks_us,
-                 seen.given.communication_blocks_us};
+  for (Observed& seen : seen_) {
+    seen.race = seen.given;
+    seen.race.compute_us = seen.drift.compute * speed.compute * seen.parts.compute_us;
+    seen.race.communication_us = seen.drift.communication * speed.communication * seen.parts.communication_us;
+  }
 }
 
 Result<void> Refiner::take_serial(const Variant& variant, double us) {
@@ -356,12 +336,12 @@ Result<void> Refiner::recalibrate_model() {
 }
 
 Result<Recalibration> Refiner::recalibrated(std::span<const Observed> all) const {
-  std::vector<RaceObservation> races;
+  std::vector<MeasuredCut> races;
   double square_sum = 0;
   for (const Observed& seen : all) {
     if (!seen.is_believed) continue;
     races.push_back(seen.race);
-    square_sum += std::pow(relative_error(seen.given), 2);
+    square_sum += std::pow(seen.given.likely_error(), 2);
   }
   if (races.empty()) return Recalibration{now_, 0, 0, ""};
   const double noise = std::sqrt(square_sum / static_cast<double>(races.size()));
@@ -470,7 +450,7 @@ Result<void> Refiner::observe_all(Family& family) const {
     const std::size_t cut = family.measured_count++;
     const CostModel now = planner::anchored(result_.model, op_, seen.race.compute_us, seen.race.communication_us);
     MC2_ASSIGN(const auto expected, planner::predict_lane_times(op_, now, family.variant, seen.given.cut));
-    const double variance = std::pow(relative_error(seen.given), 2);
+    const double variance = std::pow(seen.given.likely_error(), 2);
     if (seen.is_believed) observed.push_back({cut, std::log(seen.given.fused_us / expected.makespan_us), variance});
     for (const auto lane : {planner::Lane::Compute, planner::Lane::Communication}) {
       const double us = blocks_us(seen.given, lane);
@@ -580,7 +560,7 @@ std::size_t Refiner::index_of(const Variant& variant, const Cut& cut) const {
 }
 
 double Refiner::error_of(const CutBelief& measured) const {
-  return relative_error(observed(measured.variant, measured.cut).given);
+  return observed(measured.variant, measured.cut).given.likely_error();
 }
 
 void Refiner::judge_measured() {
@@ -650,13 +630,16 @@ Result<void> Refiner::decide() {
   const auto count = std::ranges::count(result_.measured, true, &CutBelief::is_believed);
   result_.plan.reason =
       count == 1 ? "the cut that was measured" : "fastest of " + std::to_string(count) + " cuts that were measured";
-  if (result_.is_serial_measured)
-    result_.plan.validation = validation_of(observed(best_->variant, best_->cut).given, result_.serial_us);
+  if (result_.is_serial_measured) {
+    planner::CutTimes times = observed(best_->variant, best_->cut).given;
+    if (!(times.serial_us > 0)) times.serial_us = result_.serial_us;
+    result_.plan.validation = planner::validation_of(times);
+  }
   return add_accounts(*best_);
 }
 
 void Refiner::choose_next() {
-  const double noise = result_.noise > 0 ? result_.noise : kUsualError;
+  const double noise = result_.noise > 0 ? result_.noise : planner::kUsualError;
   std::vector<std::vector<bool>> is_taken;
   for (const Family& family : families_) is_taken.emplace_back(family.posterior.cuts().size(), false);
   while (std::ssize(result_.next) < settings_.next_count) {

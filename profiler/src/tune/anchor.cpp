@@ -12,21 +12,24 @@ namespace mc2::profiler {
 namespace {
 
 constexpr int kWarmUpRuns = 2;
+/// Each lane runs at least kFewestRuns times and for kShortestUs, then until its median is known within kKnownInterval
+/// (half-width of its 90 % interval, relative) or kLongestUs are over.
+constexpr int kFewestRuns = 5;
+constexpr double kShortestUs = 50e3, kLongestUs = 400e3, kKnownInterval = 0.02;
 
 /// One lane of one variant with its times so far, in us.
 struct LaneRuns {
   std::size_t prepared;
   RunPart part;
-  double wanted_us; ///< total after which the interval is looked at
+  double wanted_us = kShortestUs; ///< total after which the interval is looked at
   std::vector<double> us = {};
   double total_us = 0;
 
   /// Doubles the time that is wanted as long as the median is not known.
-  [[nodiscard]] bool is_enough(const AnchorSettings& settings) {
-    if (std::ssize(us) < settings.least_runs || total_us < wanted_us) return false;
-    const double most_us = planner::to_us(settings.most_time);
-    if (wanted_us >= most_us || interval() <= settings.known_interval) return true;
-    wanted_us = std::min(2 * std::max(wanted_us, total_us), most_us);
+  [[nodiscard]] bool is_enough() {
+    if (std::ssize(us) < kFewestRuns || total_us < wanted_us) return false;
+    if (wanted_us >= kLongestUs || interval() <= kKnownInterval) return true;
+    wanted_us = std::min(2 * std::max(wanted_us, total_us), kLongestUs);
     return total_us >= wanted_us;
   }
   /// Relative distance from the median to the farther end of its 90 % interval.
@@ -62,18 +65,15 @@ planner::Cut measured_blocks(const planner::OpSpec& op, const planner::VariantCo
   return planner::equal_blocks(op, std::min(rows, length));
 }
 
-Result<std::vector<VariantRuns>> prepare_lanes(Bench& bench, const planner::CostModel& model,
-                                               const AnchorSettings& settings) {
+Result<std::vector<VariantRuns>> prepare_lanes(Bench& bench, const planner::CostModel& model) {
   const std::int64_t alignment = planner::default_options_on(bench.fingerprint()).alignment;
-  const double wanted_us = planner::to_us(settings.least_time);
   std::vector<VariantRuns> result;
   for (const auto& variant : bench.variants()) {
     const planner::VariantCost* cost = model.cost_of(variant);
     if (cost == nullptr) continue;
     const planner::Cut cut = measured_blocks(bench.op(), *cost, alignment);
     MC2_ASSIGN(const auto prepared, prepare_blocks(bench, cut, variant));
-    result.push_back(
-        {variant, cut, {prepared, RunPart::Compute, wanted_us}, {prepared, RunPart::Communication, wanted_us}});
+    result.push_back({variant, cut, {prepared, RunPart::Compute}, {prepared, RunPart::Communication}});
   }
   if (!result.empty()) return result;
   return Error{ErrorCode::NotFound, "anchor", "none of the model's variants runs here, so nothing can be timed"};
@@ -82,13 +82,13 @@ Result<std::vector<VariantRuns>> prepare_lanes(Bench& bench, const planner::Cost
 } // namespace
 
 Result<std::vector<planner::TimedLanes>> time_lanes(Bench& bench, const planner::CostModel& model,
-                                                    const AnchorSettings& settings, const TuneHooks& hooks) {
-  MC2_ASSIGN(auto variants, prepare_lanes(bench, model, settings));
+                                                    const TuneHooks& hooks) {
+  MC2_ASSIGN(auto variants, prepare_lanes(bench, model));
   std::vector<LaneRuns*> lanes;
   for (auto& one : variants) lanes.insert(lanes.end(), {&one.compute, &one.communication});
   for (int warm_up = 0; warm_up < kWarmUpRuns; ++warm_up)
     for (const LaneRuns* lane : lanes) static_cast<void>(bench.time_us(lane->prepared, lane->part));
-  const auto is_unfinished = [&](LaneRuns* lane) { return !lane->is_enough(settings); };
+  const auto is_unfinished = [&](LaneRuns* lane) { return !lane->is_enough(); };
   while (std::ranges::any_of(lanes, is_unfinished))
     for (LaneRuns* lane : lanes) {
       if (is_cancelled(hooks)) return Error{ErrorCode::Cancelled, "anchor", "interrupted"};

@@ -18,9 +18,18 @@ constexpr int kSettlingRounds = 11;
 constexpr int kWarmupRounds = 2;
 constexpr double kConfidence = 0.95;
 
-Interval fused_to_serial(const Contender& contender) {
-  return paired_ratio(contender.fused_us, contender.serial_us, kConfidence);
+Interval fused_to_serial(const Contender& contender, double confidence = kConfidence) {
+  return paired_ratio(contender.fused_us, contender.serial_us, confidence);
 }
+
+/// The confidence of each of `count` intervals that all hold together with kConfidence (Bonferroni).
+double confidence_of_each(std::ptrdiff_t count) {
+  return 1 - (1 - kConfidence) / static_cast<double>(std::max<std::ptrdiff_t>(1, count));
+}
+
+/// The fewest pairs whose median has an interval of this confidence: all of them lie on one side of the true median
+/// with probability 2^(1 - pairs).
+int fewest_pairs(double confidence) { return static_cast<int>(std::ceil(1 - std::log2(1 - confidence))); }
 
 int fewest_to_settle(const RaceSettings& settings) {
   return std::min(std::max(settings.min_rounds, kSettlingRounds), settings.max_rounds);
@@ -45,7 +54,7 @@ bool is_finished(const Race& race, const RaceSettings& settings, Clock::duration
 /// Runs the rounds of one race.
 class Track {
  public:
-  Track(Bench& bench, const RaceSettings& settings, const std::string& label, const TuneHooks& hooks)
+  Track(Bench& bench, RaceSettings settings, const std::string& label, const TuneHooks& hooks)
       : bench_(bench), settings_(settings), label_(label), hooks_(hooks), start_(bench.now()) {}
 
   [[nodiscard]] Result<void> prepare(std::span<const planner::Plan> plans);
@@ -62,12 +71,13 @@ class Track {
     return {ErrorCode::Cancelled, label_, "interrupted; nothing of this race was kept"};
   }
   double time_us(std::size_t prepared, RunPart part);
-  void run_round(int round);
+  void share_confidence();
+  [[nodiscard]] Result<void> run_round(int round);
   void time_parts();
   void report(Clock::time_point first_round);
 
   Bench& bench_;
-  const RaceSettings& settings_;
+  RaceSettings settings_;
   const std::string& label_;
   const TuneHooks& hooks_;
   Clock::time_point start_;
@@ -106,7 +116,15 @@ Result<void> Track::prepare(std::span<const planner::Plan> plans) {
     uncut_.push_back(uncut);
   }
   MC2_ASSIGN(serial_, prepare_blocks(bench_, whole(), race_.serial_variant));
+  share_confidence();
   return {};
+}
+
+/// The more cuts race, the more likely one of them seems faster by chance alone.
+void Track::share_confidence() {
+  const double confidence = confidence_of_each(std::ranges::count(race_.contenders, false, &Contender::is_serial));
+  for (Contender& contender : race_.contenders) contender.confidence = confidence;
+  settings_.min_rounds = std::clamp(fewest_pairs(confidence), settings_.min_rounds, settings_.max_rounds);
 }
 
 /// Times the parts of serial and the uncut parts of every contender's variant, each once.
@@ -125,8 +143,9 @@ void Track::time_parts() {
   }
 }
 
-void Track::run_round(int round) {
+Result<void> Track::run_round(int round) {
   for (std::size_t i = 0; i < contenders_.size(); ++i) {
+    if (is_cancelled(hooks_)) return interrupted();
     // The order within a pair alternates, and so does the order of contenders, so that a steady drift cancels.
     const std::size_t index = round % 2 == 0 ? i : contenders_.size() - 1 - i;
     Contender& contender = race_.contenders[index];
@@ -137,6 +156,7 @@ void Track::run_round(int round) {
   }
   if (settings_.times_parts) time_parts();
   ++race_.round_count;
+  return {};
 }
 
 void Track::report(Clock::time_point first_round) {
@@ -153,16 +173,14 @@ void Track::report(Clock::time_point first_round) {
 Result<Race> Track::run() {
   const Race fresh = race_;
   for (int round = 0; round < kWarmupRounds && bench_.now() < warm_up_end(); ++round) {
-    if (is_cancelled(hooks_)) return interrupted();
-    run_round(round);
+    MC2_TRY(run_round(round));
   }
   const double warm_up_us = race_.timed_us;
   race_ = fresh;
   race_.timed_us = warm_up_us;
   const auto first_round = bench_.now();
   while (!is_finished(race_, settings_, bench_.now() - start_)) {
-    if (is_cancelled(hooks_)) return interrupted();
-    run_round(race_.round_count);
+    MC2_TRY(run_round(race_.round_count));
     report(first_round);
   }
   return std::move(race_);
@@ -189,7 +207,7 @@ planner::MeasuredSpread spread_of(std::span<const double> fused_us, std::span<co
 } // namespace
 
 planner::Validation Contender::validation() const {
-  const Interval ratio = fused_to_serial(*this);
+  const Interval ratio = fused_to_serial(*this, confidence);
   planner::Validation result;
   result.fused_us = median(fused_us);
   result.serial_us = median(serial_us);
@@ -226,9 +244,12 @@ planner::Validation Race::serial_validation() const {
           .measured_at = contenders.front().measured_at};
 }
 
-RaceObservation observation_of(const Contender& contender) {
-  return {contender.variant, contender.cut, median(contender.fused_us), median(contender.compute_us),
-          median(contender.communication_us)};
+planner::MeasuredCut observation_of(const Contender& contender) {
+  return {{.fused_us = median(contender.fused_us),
+           .compute_us = median(contender.compute_us),
+           .communication_us = median(contender.communication_us)},
+          contender.variant,
+          contender.cut};
 }
 
 int missing_rounds(const Race& race, const RaceSettings& settings, std::chrono::nanoseconds round_time,

@@ -17,6 +17,7 @@ using planner::Plan;
 
 /// Number of runners-up to ask for: enough that several block counts are among them.
 constexpr int kSearchDepth = 40;
+constexpr std::size_t kContenderCount = 4;
 /// A contender predicted this much slower than the best is not worth the machine's time.
 constexpr double kContenderMargin = 1.05;
 /// Contenders differ in their number of blocks by at least this factor. Closer numbers would teach little about the
@@ -32,8 +33,8 @@ constexpr int kTrialRuns = 8, kMostTrials = 32, kMostTried = 3; ///< kTrialRuns 
 constexpr int kMaxRaceCount = 3;
 constexpr double kProfileShare = 0.6; ///< largest share of the budget for profiling
 
-std::vector<RaceObservation> observations(const Race& race, const CostModel& model) {
-  std::vector<RaceObservation> result;
+std::vector<planner::MeasuredCut> observations(const Race& race, const CostModel& model) {
+  std::vector<planner::MeasuredCut> result;
   for (const auto& contender : race.contenders) {
     if (contender.is_serial || model.cost_of(contender.variant) == nullptr) continue;
     result.push_back(observation_of(contender));
@@ -62,6 +63,29 @@ Result<void> add_other_variants(const planner::OpSpec& op, const CostModel& mode
 
 bool is_near(double block_count, double other) {
   return std::max(block_count, other) < kBlockCountStep * std::min(block_count, other);
+}
+
+/// The best cuts that differ enough to be worth racing: the best plan and the best cuts of clearly different block
+/// counts, together at most kContenderCount, and the best cut of every other variant that is not far behind.
+/// Errors: as planner::make_plan.
+Result<std::vector<Plan>> choose_contenders(const planner::OpSpec& op, const CostModel& model,
+                                            const planner::PlanOptions& options) {
+  planner::PlanOptions deep = options;
+  deep.runner_up_count = kSearchDepth;
+  MC2_ASSIGN(auto best, planner::make_plan(op, model, deep));
+  std::vector<Plan> contenders{best};
+  std::vector<double> block_counts{1, static_cast<double>(best.cut.block_rows.size())};
+  for (const auto& runner_up : best.runners_up) {
+    if (contenders.size() == kContenderCount) break;
+    if (runner_up.makespan_us > kContenderMargin * best.makespan.us) break;
+    const auto block_count = static_cast<double>(runner_up.cut.block_rows.size());
+    if (std::ranges::any_of(block_counts, [&](double other) { return is_near(block_count, other); })) continue;
+    block_counts.push_back(block_count);
+    MC2_ASSIGN(auto plan, planner::predict_cut(op, model, runner_up.variant, runner_up.cut));
+    contenders.push_back(std::move(plan));
+  }
+  MC2_TRY(add_other_variants(op, model, options, contenders));
+  return contenders;
 }
 
 /// Cuts of every variant with clearly different numbers of blocks, at most `count`, the fastest prediction first.
@@ -192,7 +216,7 @@ Result<void> Tuner::choose() {
     return {};
   }
   MC2_ASSIGN(const auto model, offered());
-  MC2_ASSIGN(tuned_.contenders, choose_contenders(bench_.op(), model, settings_.plan, settings_.contender_count));
+  MC2_ASSIGN(tuned_.contenders, choose_contenders(bench_.op(), model, settings_.plan));
   MC2_ASSIGN(auto rivals, bench_.rivals(*tuned_.model));
   for (auto& rival : rivals) tuned_.contenders.push_back(std::move(rival));
   return {};
@@ -241,8 +265,10 @@ void Tuner::add_as_fast(std::span<const Plan> tried, std::span<const double> us)
 }
 
 Result<void> Tuner::check_new() {
-  for (; checked_count_ < tuned_.contenders.size(); ++checked_count_)
+  for (; checked_count_ < tuned_.contenders.size(); ++checked_count_) {
+    if (is_cancelled(hooks_)) return Error{ErrorCode::Cancelled, "check", "interrupted before a cut was checked"};
     MC2_TRY(bench_.verify(tuned_.contenders[checked_count_]));
+  }
   return {};
 }
 
@@ -320,26 +346,6 @@ Result<Tuned> Tuner::run() {
 }
 
 } // namespace
-
-Result<std::vector<Plan>> choose_contenders(const planner::OpSpec& op, const CostModel& model,
-                                            const planner::PlanOptions& options, int count) {
-  planner::PlanOptions deep = options;
-  deep.runner_up_count = kSearchDepth;
-  MC2_ASSIGN(auto best, planner::make_plan(op, model, deep));
-  std::vector<Plan> contenders{best};
-  std::vector<double> block_counts{1, static_cast<double>(best.cut.block_rows.size())};
-  for (const auto& runner_up : best.runners_up) {
-    if (static_cast<int>(contenders.size()) == count) break;
-    if (runner_up.makespan_us > kContenderMargin * best.makespan.us) break;
-    const auto block_count = static_cast<double>(runner_up.cut.block_rows.size());
-    if (std::ranges::any_of(block_counts, [&](double other) { return is_near(block_count, other); })) continue;
-    block_counts.push_back(block_count);
-    MC2_ASSIGN(auto plan, planner::predict_cut(op, model, runner_up.variant, runner_up.cut));
-    contenders.push_back(std::move(plan));
-  }
-  MC2_TRY(add_other_variants(op, model, options, contenders));
-  return contenders;
-}
 
 Result<Tuned> tune(Bench& bench, const TuneSettings& settings, Keeper& keeper, const TuneHooks& hooks) {
   MC2_TRY(bench.fingerprint().require_speeds());

@@ -33,17 +33,21 @@ template <typename Protocol>
 using Acceptor = net::basic_socket_acceptor<Protocol, net::any_io_executor>;
 using GenericSocket = PlainStream::socket_type;
 
-/// Opens, binds and listens. Errors: Unsupported.
+/// Errors: Unsupported if there is an error.
+Result<void> require_listening(const error_code& error, const std::string& name) {
+  if (!error) return {};
+  return Error{ErrorCode::Unsupported, "", "cannot listen on " + name + ": " + error.message()};
+}
+
+/// Opens and binds. Errors: Unsupported.
 template <typename Protocol>
-Result<void> listen_on(Acceptor<Protocol>& acceptor, const typename Protocol::endpoint& endpoint,
-                       const std::string& name) {
+Result<void> bind_to(Acceptor<Protocol>& acceptor, const typename Protocol::endpoint& endpoint,
+                     const std::string& name) {
   error_code error;
   acceptor.open(endpoint.protocol(), error);
   if (!error) acceptor.set_option(net::socket_base::reuse_address(true), error);
   if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(net::socket_base::max_listen_connections, error);
-  if (!error) return {};
-  return Error{ErrorCode::Unsupported, "", "cannot listen on " + name + ": " + error.message()};
+  return require_listening(error, name);
 }
 
 /// Connections above the limit that get a 503 at a time. Further ones are closed without an answer, as each answer
@@ -53,7 +57,7 @@ constexpr int kMostTurnedAway = 64;
 } // namespace
 
 struct Listener::Impl {
-  Service& service;
+  std::unique_ptr<Service> service; ///< set by open()
   const Config config;
   LiveLimits limits{config.limits};
   Logs logs;
@@ -71,23 +75,30 @@ struct Listener::Impl {
   net::io_context io;
   Acceptor<net::ip::tcp> tcp{io};
   Acceptor<net::local::stream_protocol> local{io};
+  bool has_socket_file = false; ///< that this listener made
   net::steady_timer drain_timer{io};
   std::atomic<bool> is_stopping{false};
 
-  Impl(Service& answering, const Config& given, Logs told)
-      : service(answering),
-        config(given),
+  Impl(const Config& given, Logs told)
+      : config(given),
         logs(std::move(told)),
         rates(given.limits.requests_per_s),
         uploads(given.store.parent_path(), given.limits.upload_count) {}
+  ~Impl() {
+    if (has_socket_file) unlink(config.unix_socket.c_str());
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   [[nodiscard]] SessionContext session_context() {
-    return {service,     limits,       logs.access,  sessions,      rates,       uploads,
+    return {*service,    limits,       logs.access,  sessions,      rates,       uploads,
             upload_pool, writing_pool, reading_pool, planning_pool, copying_pool};
   }
   [[nodiscard]] Result<void> require_guarded(const Config& wanted) const;
-  [[nodiscard]] Result<void> open_tcp();
-  [[nodiscard]] Result<void> open_local();
+  [[nodiscard]] std::string tcp_name() const { return config.address + " port " + std::to_string(config.port); }
+  [[nodiscard]] Result<void> bind_tcp();
+  [[nodiscard]] Result<void> bind_local();
+  [[nodiscard]] Result<void> listen();
   template <typename Protocol, typename Name>
   [[nodiscard]] net::awaitable<void> accept(Acceptor<Protocol>& acceptor, Name name_of);
   template <typename Socket, typename Name>
@@ -113,13 +124,9 @@ struct Listener::Impl {
 /// Refuses an address beyond loopback, unless there are tokens and TLS, or `wanted` allows it without. Errors:
 /// InvalidSpec.
 Result<void> Listener::Impl::require_guarded(const Config& wanted) const {
-  error_code error;
-  const auto address = net::ip::make_address(config.address, error);
-  if (error)
-    return Error{ErrorCode::InvalidSpec, "address",
-                 "is \"" + config.address + "\"; must be an IP address such as 127.0.0.1 or ::1"};
-  const bool asks_for_tokens = wanted.requires_tokens.value_or(service.has_tokens());
-  if (address.is_loopback() || wanted.allows_insecure_network || (asks_for_tokens && tls)) return {};
+  const bool asks_for_tokens = wanted.requires_tokens.value_or(service->has_tokens());
+  if (net::ip::make_address(config.address).is_loopback() || wanted.allows_insecure_network || (asks_for_tokens && tls))
+    return {};
   return Error{
       ErrorCode::InvalidSpec, "address",
       config.address +
@@ -127,16 +134,20 @@ Result<void> Listener::Impl::require_guarded(const Config& wanted) const {
           "--tls-key); --insecure-network allows it without them, e.g. behind a proxy that has both"};
 }
 
-Result<void> Listener::Impl::open_tcp() {
+Result<void> Listener::Impl::bind_tcp() {
   if (config.has_tls()) {
     MC2_ASSIGN(tls, Tls::open({config.tls_certificate, config.tls_key}));
   }
-  MC2_TRY(require_guarded(config));
-  return listen_on(tcp, {net::ip::make_address(config.address), config.port},
-                   config.address + " port " + std::to_string(config.port));
+  error_code error;
+  const auto address = net::ip::make_address(config.address, error);
+  if (error)
+    return Error{ErrorCode::InvalidSpec, "address",
+                 "is \"" + config.address + "\"; must be an IP address such as 127.0.0.1 or ::1"};
+  return bind_to(tcp, {address, config.port}, tcp_name());
 }
 
-Result<void> Listener::Impl::open_local() {
+Result<void> Listener::Impl::bind_local() {
+  if (config.unix_socket.empty()) return {};
   const std::string path = config.unix_socket.string();
   constexpr std::size_t kLongest = 107; // sockaddr_un::sun_path without the terminating 0
   if (path.size() > kLongest) return Error{ErrorCode::InvalidSpec, "unix_socket", "is longer than 107 bytes"};
@@ -151,9 +162,19 @@ Result<void> Listener::Impl::open_local() {
     unlink(path.c_str()); // left by a service that was killed
   }
   const mode_t before = umask(0177); // from the first moment on, no other user may connect
-  auto bound = listen_on(local, net::local::stream_protocol::endpoint(path), path);
+  auto bound = bind_to(local, net::local::stream_protocol::endpoint(path), path);
   umask(before);
+  has_socket_file = bound.ok();
   return bound;
+}
+
+/// Lets clients connect. Errors: Unsupported.
+Result<void> Listener::Impl::listen() {
+  error_code error;
+  tcp.listen(net::socket_base::max_listen_connections, error);
+  MC2_TRY(require_listening(error, tcp_name()));
+  if (local.is_open()) local.listen(net::socket_base::max_listen_connections, error);
+  return require_listening(error, config.unix_socket.string());
 }
 
 template <typename Protocol, typename Name>
@@ -187,7 +208,7 @@ void Listener::Impl::take(const net::any_io_executor& strand, Socket socket, Nam
   const bool is_greedy = kIsTcp && now->connection_count_of_address > 0 &&
                          std::cmp_greater_equal(sessions.size_of(client), now->connection_count_of_address);
   if (is_greedy || std::cmp_greater_equal(sessions.size(), now->connection_count)) {
-    service.count_refused_connection(is_greedy ? "address" : "limit");
+    service->count_refused_connection(is_greedy ? "address" : "limit");
     if (turned_away_count < kMostTurnedAway)
       begin_refusal(strand, PlainStream(GenericSocket(std::move(socket))), has_tls);
     return;
@@ -279,14 +300,15 @@ void Listener::Impl::begin_stop() {
 
 Listener::Listener(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-Listener::~Listener() {
-  if (!impl_->config.unix_socket.empty()) unlink(impl_->config.unix_socket.c_str());
-}
+Listener::~Listener() = default;
 
-Result<std::unique_ptr<Listener>> Listener::open(Service& service, const Config& config, Logs logs) {
-  auto impl = std::make_unique<Impl>(service, config, std::move(logs));
-  MC2_TRY(impl->open_tcp());
-  if (!config.unix_socket.empty()) MC2_TRY(impl->open_local());
+Result<std::unique_ptr<Listener>> Listener::open(const OpenService& open_service, const Config& config, Logs logs) {
+  auto impl = std::make_unique<Impl>(config, std::move(logs));
+  MC2_TRY(impl->bind_tcp());
+  MC2_TRY(impl->bind_local());
+  MC2_ASSIGN(impl->service, open_service());
+  MC2_TRY(impl->require_guarded(config));
+  MC2_TRY(impl->listen());
   return std::unique_ptr<Listener>(new Listener(std::move(impl)));
 }
 
@@ -296,7 +318,7 @@ Result<void> Listener::reload(const Config& config) {
   if (impl_->tls && config.has_tls()) MC2_TRY(impl_->tls->load({config.tls_certificate, config.tls_key}));
   impl_->limits.set(config.limits);
   impl_->rates.set_rate(config.limits.requests_per_s);
-  impl_->service.reload(config);
+  impl_->service->reload(config);
   return {};
 }
 
@@ -330,7 +352,7 @@ void Listener::run() {
 
 void Listener::stop() noexcept {
   if (impl_->is_stopping.exchange(true)) return;
-  impl_->service.start_draining();
+  impl_->service->start_draining();
   net::post(impl_->io, [impl = impl_.get()] { impl->begin_stop(); });
 }
 

@@ -3,6 +3,7 @@
 
 #include "copy_name.hpp"
 #include "http/upload_file.hpp"
+#include "mc2/client/plan_service.hpp"
 #include "mc2/server/service.hpp"
 #include "mc2/store/backup.hpp"
 #include "routes/routes.hpp"
@@ -70,7 +71,10 @@ Result<Response> answer_backup(Context& context, const Call& call) {
 
 Result<Response> answer_snapshot(Context& context, const Call& call) {
   MC2_TRY(require_same_mc2(call.query, true));
-  return answer_copy(context, call, &store::take_snapshot, snapshot_count);
+  const auto without_copies = [](const std::filesystem::path& from, const std::filesystem::path& to) {
+    return store::take_snapshot(from, to, std::string(client::kServedBy)); // as rows of changes are sent, without these
+  };
+  return answer_copy(context, call, without_copies, snapshot_count);
 }
 
 } // namespace mc2::server

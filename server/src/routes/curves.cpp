@@ -2,6 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/curve_samples.hpp"
 #include "routes/listing.hpp"
 #include "routes/routes.hpp"
@@ -106,12 +107,11 @@ nlohmann::json curves_of(const planner::OpSpec& op, const planner::VariantCost& 
 Result<const planner::VariantCost*> find_variant(const planner::CostModel& model,
                                                  const std::optional<std::string>& text) {
   if (!text) return &model.variants.front();
-  std::string names;
-  for (const auto& cost : model.variants) {
-    if (cost.variant.text() == *text) return &cost;
-    names += (names.empty() ? "" : ", ") + cost.variant.text();
-  }
-  return Error{ErrorCode::NotFound, "variant", "the model has no such variant; it has " + names};
+  const auto text_of = [](const planner::VariantCost& cost) { return cost.variant.text(); };
+  const auto found = std::ranges::find(model.variants, *text, text_of);
+  if (found != model.variants.end()) return &*found;
+  return Error{ErrorCode::NotFound, "variant",
+               "the model has no such variant; it has " + list_text(model.variants, text_of)};
 }
 
 } // namespace

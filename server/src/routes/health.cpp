@@ -24,11 +24,13 @@ Result<Response> answer_readyz(Context& context, const Call& call) {
   return json_response(ready);
 }
 
-Result<Response> answer_version(Context&, const Call&) {
+Result<Response> answer_version(Context&, const Call& call) {
+  MC2_TRY(call.query.require_all_known());
   return json_response(nlohmann::json{{"name", "mc2"}, {"version", MC2_VERSION}, {"api", "v1"}});
 }
 
-Result<Response> answer_metrics(Context& context, const Call&) {
+Result<Response> answer_metrics(Context& context, const Call& call) {
+  MC2_TRY(call.query.require_all_known());
   context.predictions.refresh(context.store, context.metrics, context.damage);
   context.metrics.set_watchers(context.changes.subscriber_count());
   context.metrics.set_drifted_models(context.drift.drifted_count());
@@ -41,7 +43,8 @@ Result<Response> answer_metrics(Context& context, const Call&) {
                   .etag = {}};
 }
 
-Result<Response> answer_openapi(Context&, const Call&) {
+Result<Response> answer_openapi(Context&, const Call& call) {
+  MC2_TRY(call.query.require_all_known());
   static const auto text = std::make_shared<const std::string>(kOpenApiText);
   return Response{.content_type = "application/yaml", .body = text, .etag = {}};
 }

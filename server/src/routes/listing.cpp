@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "plan_question.hpp"
 #include "routes/precondition.hpp"
@@ -70,13 +71,17 @@ Result<Response> list_documents(Context& context, const Call& call, std::string_
     MC2_ASSIGN(auto items, list(store, asked));
     const bool has_more = std::cmp_greater(items.size(), filter.limit);
     if (has_more) items.pop_back();
-    std::string entries;
-    for (const store::Listed& item : items)
-      entries += (entries.empty() ? "" : ",") + entry_of(item, details ? details(store, item) : "");
-    return json_response(R"({"items":[)" + entries + R"(],"next":)" +
+    const auto entry = [&](const store::Listed& item) { return entry_of(item, details ? details(store, item) : ""); };
+    return json_response(R"({"items":[)" + list_text(items, entry, ",") + R"(],"next":)" +
                          (has_more ? std::to_string(items.back().row_id) : "null") + R"(,"schema":")" +
                          std::string(schema) + "\"}");
   });
+}
+
+Result<void> require_machine(const planner::Fingerprint& machine) {
+  if (!machine.fields.empty()) return {};
+  return Error{ErrorCode::Unsupported, "fingerprint",
+               "is empty; give the fields that tell the machine from others, such as backend, device and ranks"};
 }
 
 Result<Response> keep_document(Context& context, const Call& call, const std::string& folder,

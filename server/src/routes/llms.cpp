@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "mc2/finder/plan_llm.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/llm_config.hpp"
 #include "plan_answer.hpp"
 #include "routes/routes.hpp"
@@ -48,13 +49,13 @@ Result<Response> answer_llm(Context& context, const Call& call, planner::LlmConf
 
 Result<Response> list_llms(Context& /*context*/, const Call& call) {
   MC2_TRY(call.query.require_all_known());
-  std::string items;
+  std::vector<std::string> items;
   for (const auto& llm : store::built_in_llms()) {
     MC2_ASSIGN(const auto config, store::find_built_in_llm(llm.name));
-    items += (items.empty() ? "" : ",") + (R"({"architecture":")" + config.architecture) + R"(","name":")" +
-             config.name + R"(","text":")" + config.text() + R"("})";
+    items.push_back(R"({"architecture":")" + config.architecture + R"(","name":")" + config.name + R"(","text":")" +
+                    config.text() + R"("})");
   }
-  return json_response(R"({"items":[)" + items + R"(],"schema":"mc2.llm_list/1"})");
+  return json_response(R"({"items":[)" + list_text(items, ",") + R"(],"schema":"mc2.llm_list/1"})");
 }
 
 Result<Response> answer_llm_plan(Context& context, const Call& call) {

@@ -3,6 +3,7 @@
 #include "mc2/finder/topology_costs.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "parameters.hpp"
 #include "plan_answer.hpp"
@@ -83,13 +84,13 @@ Result<Response> answer_plan_batch(Context& context, const Call& call) {
   if (requests.size() > kMaxBatchSize)
     return Error{ErrorCode::Malformed, "requests",
                  "are " + std::to_string(requests.size()) + "; must be at most " + std::to_string(kMaxBatchSize)};
-  std::string entries;
+  std::vector<std::string> entries;
   for (const auto& request : requests) {
     const auto answered = answer_request(context, call, request);
     if (call.is_stopped && call.is_stopped()) return answered ? Error{ErrorCode::Cancelled, "", ""} : answered.error();
-    entries += (entries.empty() ? "" : ",") + batch_entry(answered, call.request.id);
+    entries.push_back(batch_entry(answered, call.request.id));
   }
-  return json_response(R"({"answers":[)" + entries + R"(],"schema":"mc2.batch_answer/1"})");
+  return json_response(R"({"answers":[)" + list_text(entries, ",") + R"(],"schema":"mc2.batch_answer/1"})");
 }
 
 Result<Response> answer_what_if(Context& context, const Call& call) {

@@ -23,7 +23,7 @@ nlohmann::json entry_of(const store::Measurement& race, const planner::Plan& pla
           {"benefit", race.benefit},
           {"benefit_low", race.benefit_low},
           {"benefit_high", race.benefit_high},
-          {"pair_count", race.pair_count}};
+          {"pair_count", race.run_count}};
 }
 
 /// The prediction for the plan's cut as `mc2 plan --anchor` makes it, at the uncut times that its last race measured;

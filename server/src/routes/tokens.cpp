@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
-#include "mc2/store/text.hpp"
 #include "mc2/store/token.hpp"
 #include "routes/routes.hpp"
 
@@ -27,7 +27,7 @@ Result<Wanted> read_wanted(std::string_view body) {
                  R"(must be an object such as {"role": "read", "name": "ci", "expires": "90d"})"};
   Wanted wanted;
   for (const auto& [key, value] : document.items()) {
-    if (!value.is_string()) return Error{ErrorCode::Malformed, store::one_line(key, kShownKey), "must be a text"};
+    if (!value.is_string()) return Error{ErrorCode::Malformed, one_line(key, kShownKey), "must be a text"};
     const auto& text = value.get_ref<const std::string&>();
     if (key == "role") {
       MC2_ASSIGN(wanted.role, store::parse_role(text));
@@ -36,7 +36,7 @@ Result<Wanted> read_wanted(std::string_view body) {
     } else if (key == "expires") {
       wanted.expires = text;
     } else {
-      return Error{ErrorCode::Malformed, store::one_line(key, kShownKey), "is not known; known: role, name, expires"};
+      return Error{ErrorCode::Malformed, one_line(key, kShownKey), "is not known; known: role, name, expires"};
     }
   }
   if (!document.contains("role")) return Error{ErrorCode::Malformed, "role", "is missing; legal: read, write, admin"};

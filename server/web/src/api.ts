@@ -1,3 +1,4 @@
+import {parameters} from "./types";
 import type {
   Answer, Curves, Exploration, Explanation, History, List, LlmList, LlmPlan, MachineList, Model, Plan, Problem as Refusal, Races,
 } from "./types";
@@ -13,6 +14,9 @@ export class ApiError extends Error {
 }
 
 export type Parameters = Record<string, string | number | boolean | null | undefined>;
+
+/** Most entries of one answer of a list. */
+export const longestPage = parameters.Limit.maximum;
 
 const tokenKey = "mc2.token";
 /** The bearer token. It is kept in the tab only, until the tab is closed. */

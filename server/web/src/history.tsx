@@ -1,8 +1,7 @@
-import {useEffect, useState} from "preact/hooks";
 import {api} from "./api";
 import {Chart} from "./chart";
 import {count, minute, percent} from "./format";
-import {useLoaded} from "./hooks";
+import {useLoaded, useRound} from "./hooks";
 import {Shown, TableOf} from "./parts";
 import type {HistoryPoint} from "./types";
 
@@ -60,11 +59,7 @@ function OverTime({chart, points}: {chart: HistoryChart; points: HistoryPoint[]}
 /** Charts of the service's history over the last week. */
 export function History({charts}: {charts: HistoryChart[]}) {
   const refreshMs = 60_000, weekMs = 7 * 24 * 3600 * 1000;
-  const [round, setRound] = useState(0);
-  useEffect(() => {
-    const timer = setInterval(() => setRound((n) => n + 1), refreshMs);
-    return () => clearInterval(timer);
-  }, []);
+  const round = useRound(refreshMs);
   const after = () => new Date(Date.now() - weekMs).toISOString().replace(/\.\d+Z/, "Z");
   const loaded = useLoaded(`history ${round}`, () => api.history(after()));
   return (

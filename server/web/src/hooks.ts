@@ -136,3 +136,13 @@ export function usePlace(): Place {
   }, []);
   return place;
 }
+
+/** Counts up at this interval. In a key of useLoaded, it loads again. */
+export function useRound(intervalMs: number): number {
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => setRound((n) => n + 1), intervalMs);
+    return () => clearInterval(timer);
+  }, [intervalMs]);
+  return round;
+}

@@ -1,6 +1,7 @@
 // vite.config.ts defines this from schemas/common.schema.json.
 declare const operatorNames: {
   kinds: string[];
+  poolings: string[];
   poolingKind: string;
   kindsWithExperts: string[];
   groupedKinds: string[];
@@ -8,7 +9,7 @@ declare const operatorNames: {
   dtypes: string[];
 };
 
-export const {kinds, dtypes} = operatorNames;
+export const {kinds, dtypes, poolings} = operatorNames;
 
 /** Whether operators of a kind have embedding tables. */
 export const pools = (kind: string) => kind === operatorNames.poolingKind;

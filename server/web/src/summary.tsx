@@ -5,16 +5,8 @@ import type {Plan, Race} from "./types";
 const interval = (low: number, high: number, text: (value: number) => string) => ` (${text(low)} to ${text(high)})`;
 
 /** Measured values of a plan: from the race that it won, else from the last race in which its cut and variant ran. */
-export interface Measured {
-  fused_us: number;
-  serial_us: number;
-  benefit: number;
-  benefit_low: number;
-  benefit_high: number;
-  pair_count: number;
-  spread?: NonNullable<Plan["validation"]>["spread"];
-  measured_at?: string;
-}
+export type Measured = Pick<Race, "fused_us" | "serial_us" | "benefit" | "benefit_low" | "benefit_high" | "pair_count"> &
+  Partial<Pick<NonNullable<Plan["validation"]>, "spread" | "measured_at">>;
 
 export const measuredOf = (plan: Plan, races: Race[] = []): Measured | undefined =>
   plan.validation ?? races.filter((race) => race.is_of_plan).pop();

@@ -1,5 +1,12 @@
 // Written by write_types.py from schemas/; change those.
 
+export const parameters = {
+  Limit: {default: 100, minimum: 1, maximum: 1000},
+  LlmFirst: {default: 1, minimum: 1, maximum: 65536},
+  LlmLast: {default: 16384, minimum: 1, maximum: 65536},
+  LlmRanks: {default: 8, minimum: 2, maximum: 65536},
+};
+
 export interface Account {
   after_us: number;
   before_us: number;

@@ -51,6 +51,33 @@ class ValuesTest(Refusals):
             mc2.plan(OP, model, alignment=32), mc2.plan(OP, model, **{**usual, "alignment": 32, "min_block_rows": 32})
         )
 
+    def test_texts_are_alike_in_every_locale(self):
+        folder = self.directory()
+        comma = 'comment_char %\nescape_char /\nLC_NUMERIC\ndecimal_point ","\nthousands_sep "."\ngrouping 3\n'
+        (folder / "definition").write_text(comma + "END LC_NUMERIC\n")
+        localedef = ["localedef", "--force", "-i", str(folder / "definition"), str(folder / "xx_YY")]
+        subprocess.run(localedef, capture_output=True, timeout=60)  # warns of the categories that are left out
+        program = """
+import locale, sys, mc2
+locale.setlocale(locale.LC_NUMERIC, sys.argv[1])
+op = mc2.OpSpec('matmul_all_reduce', m=4096, n=8192, k=3072, dtype='f16', ranks=8)
+plan = mc2.plan(op, mc2.device_model("ascend-910b", op))
+print(locale.format_string("%.1f", 0.5), plan.reason, mc2.default_options(plan.fingerprint), plan.to_json())
+"""
+        texts = [
+            subprocess.run(
+                [sys.executable, "-c", program, name],
+                env={**os.environ, "LOCPATH": str(folder)},
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=60,
+            ).stdout
+            for name in ("C", "xx_YY")
+        ]
+        self.assertEqual((texts[0][:3], texts[1][:3]), ("0.5", "0,5"))
+        self.assertEqual(texts[0][3:], texts[1][3:])
+
     def test_planning_loads_no_executor(self):
         program = "import mc2; mc2.OpSpec('matmul_all_reduce', m=64, n=64, k=64); print(open('/proc/self/maps').read())"
         maps = subprocess.run(

@@ -71,7 +71,6 @@ struct RunningService {
   store::place::TemporaryDirectory directory;
   store::Store store = store::Store::open(directory / "mc2.db", store::OpenMode::ReadWrite).value();
   Config config;
-  std::unique_ptr<Service> service;
   std::unique_ptr<Listener> listener;
   std::atomic<int> logged_count{0};
   std::jthread runner;
@@ -82,8 +81,10 @@ struct RunningService {
     config.thread_count = 2;
     config.store = directory / "mc2.db";
     config.limits.refused_tokens_per_s = 0;
-    service = Service::open(config, {[] { return std::string("2026-01-01T00:00:00Z"); }}).value();
-    listener = Listener::open(*service, config, {[this](const AccessRecord&) { ++logged_count; }, {}}).value();
+    const auto open_service = [this] {
+      return Service::open(config, {[] { return std::string("2026-01-01T00:00:00Z"); }});
+    };
+    listener = Listener::open(open_service, config, {[this](const AccessRecord&) { ++logged_count; }, {}}).value();
     runner = std::jthread([this] { listener->run(); });
   }
   ~RunningService() { listener->stop(); }

@@ -59,7 +59,7 @@ mc2_status mc2_collectives_open(const mc2_collectives_options* options, mc2_coll
 
 mc2_status mc2_all_reduce(mc2_collectives* collectives, void* data, size_t byte_count, int32_t dtype) {
   return collective(collectives, [&](NodeCollectives& on) {
-    return on.all_reduce(bytes_at<std::byte>(data, byte_count, "data"), read_dtype(dtype, "dtype"));
+    return on.all_reduce(bytes_at<std::byte>(data, byte_count, "data"), read_summed_dtype(dtype, "dtype"));
   });
 }
 
@@ -67,7 +67,7 @@ mc2_status mc2_reduce_scatter(mc2_collectives* collectives, const void* data, vo
                               int32_t dtype) {
   return collective(collectives, [&](NodeCollectives& on) {
     return on.reduce_scatter(bytes_at<const std::byte>(data, whole_bytes(on, own_bytes), "data"),
-                             bytes_at<std::byte>(own, own_bytes, "own"), read_dtype(dtype, "dtype"));
+                             bytes_at<std::byte>(own, own_bytes, "own"), read_summed_dtype(dtype, "dtype"));
   });
 }
 

@@ -18,8 +18,14 @@ void take_service(const mc2_context_options& from, const embed::Environment& env
     elsewhere.server_url = from.server_url;
     options.service = embed::finder_options(elsewhere).service;
   }
-  if (options.service && from.server_token != nullptr) options.service->token = from.server_token;
-  if (options.service && from.server_ca != nullptr) options.service->ca_file = from.server_ca;
+  if (options.service) {
+    if (from.server_token != nullptr) options.service->token = from.server_token;
+    if (from.server_ca != nullptr) options.service->ca_file = from.server_ca;
+    const bool reads_environment = (from.flags & MC2_CONTEXT_NO_ENVIRONMENT) == 0;
+    options.service->names.token =
+        reads_environment ? "options.server_token or MC2_SERVER_TOKEN" : "options.server_token";
+    options.service->names.ca_file = reads_environment ? "options.server_ca or MC2_SERVER_CA" : "options.server_ca";
+  }
   options.waiting.patience_name = "server_wait_ms";
   if (from.server_wait_ms != 0) options.waiting.patience = std::chrono::milliseconds(from.server_wait_ms);
 }

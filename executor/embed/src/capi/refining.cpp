@@ -41,8 +41,16 @@ planner::Variant read_variant(const char* name, const planner::CostModel& model)
   return model.variants.front().variant;
 }
 
-int run_count_of(const mc2_measured_cut& cut) {
-  return cut.run_count == 0 ? 1 : static_cast<int>(std::min<std::uint32_t>(cut.run_count, INT32_MAX));
+planner::CutTimes times_of(const mc2_measured_cut& cut) {
+  const int run_count = cut.run_count == 0 ? 1 : static_cast<int>(std::min<std::uint32_t>(cut.run_count, INT32_MAX));
+  return {cut.fused_us,
+          cut.serial_us,
+          cut.compute_us,
+          cut.communication_us,
+          cut.compute_blocks_us,
+          cut.communication_blocks_us,
+          run_count,
+          cut.relative_error};
 }
 
 planner::CutRuns to_runs(const mc2_measured_cut& cut, const planner::OpSpec& op) {
@@ -50,15 +58,7 @@ planner::CutRuns to_runs(const mc2_measured_cut& cut, const planner::OpSpec& op)
                           cut.communication_blocks_us, cut.relative_error})
     if (!std::isfinite(us) || us < 0) fail(MC2_ERROR_INVALID_SPEC, "cuts", "have a time below 0 or none at all");
   if (cut.fused_us == 0) fail(MC2_ERROR_INVALID_SPEC, "cuts.fused_us", "is 0; must be what the cut took, in us");
-  return {read_cut(cut, op).text(),
-          cut.fused_us,
-          cut.serial_us,
-          cut.compute_us,
-          cut.communication_us,
-          cut.compute_blocks_us,
-          cut.communication_blocks_us,
-          run_count_of(cut),
-          cut.relative_error};
+  return {times_of(cut), read_cut(cut, op).text()};
 }
 
 const LearnedFactor& factor_of(const profiler::Refinement& from, LearnedFactor::What what) {
@@ -117,11 +117,9 @@ mc2_status mc2_refine(const mc2_model* model, const mc2_op_spec* op, const mc2_m
     const auto spec = read_op(op);
     profiler::RefineSettings settings{read_plan_options(options, from->value.fingerprint)};
     settings.plan.require_significant_gain = false; // the cuts are measured, so small predicted gains may be tried
-    std::vector<profiler::MeasuredCut> measured;
+    std::vector<planner::MeasuredCut> measured;
     for (const mc2_measured_cut& cut : read_cuts(cuts, count))
-      measured.push_back({read_variant(cut.variant, from->value), read_cut(cut, spec), cut.fused_us, cut.serial_us,
-                          cut.compute_us, cut.communication_us, cut.relative_error, run_count_of(cut),
-                          cut.compute_blocks_us, cut.communication_blocks_us});
+      measured.push_back({times_of(cut), read_variant(cut.variant, from->value), read_cut(cut, spec)});
     auto made = take(profiler::refine(spec, from->value, measured, settings));
     hand_out(std::make_unique<RefinementObject>(spec, std::move(made)), refinement);
   });

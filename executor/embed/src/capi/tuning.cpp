@@ -188,11 +188,8 @@ std::vector<planner::Variant> variants_to_tune(SharedCommunicator& shared, const
                                                const char* variant) {
   if (variant == nullptr) return {};
   auto one = planner::parse_variant(variant);
-  if (const auto legal = shared.backend().check_variant(op, shared.options(), one); !legal) {
-    Error refused = legal.error();
-    refused.field = "options.variant";
-    take(Result<void>(std::move(refused)));
-  }
+  if (const auto legal = shared.backend().check_variant(op, shared.options(), one); !legal)
+    take(Result<void>(Error{legal.error().code, "options.variant", legal.error().message}));
   return {std::move(one)};
 }
 

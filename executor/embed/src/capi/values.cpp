@@ -92,6 +92,10 @@ std::optional<planner::EmbeddingTables> read_tables(const mc2_op_spec& op) {
 
 std::optional<planner::ChosenExperts> read_experts(const mc2_op_spec& op) {
   if (op.expert_count == 0 && op.top_k == 0) return std::nullopt;
+  if (op.expert_count == 0)
+    fail(MC2_ERROR_INVALID_SPEC, "op.top_k",
+         "is " + std::to_string(op.top_k) +
+             ", but expert_count is 0; grouped matmuls need both, and other kinds need 0 for both");
   return planner::ChosenExperts{op.expert_count, op.top_k};
 }
 
@@ -127,6 +131,11 @@ void read_process(const mc2_communicator_options& from, executor::CommunicatorOp
 
 planner::DType read_dtype(std::int32_t dtype, const char* field) {
   return read_enum(dtype, planner::DType::F8E4m3, field);
+}
+
+planner::DType read_summed_dtype(std::int32_t dtype, const char* field) {
+  if (dtype == MC2_F8E4M3) return planner::DType::F8E4m3;
+  return read_enum(dtype, planner::DType::I8, field);
 }
 
 planner::OpSpec read_op(const mc2_op_spec* address) {
@@ -212,6 +221,8 @@ Machinery read_machinery(const mc2_communicator_options* address) {
       fail(MC2_ERROR_INVALID_SPEC, "options.native_communicator_count", "is larger than any world");
     const auto* first = &given(given_options.native_communicators, "options.native_communicators");
     options.native_communicators.assign(first, first + given_options.native_communicator_count);
+  } else if (given_options.native_communicators != nullptr) {
+    fail(MC2_ERROR_INVALID_SPEC, "options.native_communicator_count", "is 0, but native_communicators is given");
   }
   read_process(given_options, options);
   require(options.validate(), kCommunicatorFields);

@@ -28,6 +28,8 @@ std::span<Byte> bytes_at(Address* address, std::size_t byte_count, const char* f
 
 /// Reads an element type. Leaves the call for a number that names none.
 [[nodiscard]] planner::DType read_dtype(std::int32_t dtype, const char* field);
+/// As above for types that are summed. Also gives F8E4m3, which the collectives refuse with the reason.
+[[nodiscard]] planner::DType read_summed_dtype(std::int32_t dtype, const char* field);
 
 /// The sizes that mc2_operands() tells. `size` and `version` of the result are not set.
 [[nodiscard]] mc2_operand_sizes operand_sizes(const planner::OpSpec& op);

@@ -17,7 +17,7 @@ namespace mc2::executor {
 struct NodeCollectivesOptions {
   int threads = 1; ///< threads that may move a rank's data, the calling one included. The ranks' smallest number holds;
                    ///< it is 1 if any rank is a fork()ed child of the process that loaded this library
-  std::chrono::milliseconds deadline{60'000}; ///< how long a rank waits for another; open() waits a minute at most
+  std::chrono::milliseconds deadline{60'000}; ///< how long a rank waits for another, also in open()
   std::optional<int> memory_node = {};        ///< NUMA node of this rank's cores; unset: Linux is asked
 };
 

@@ -9,8 +9,6 @@ import torch
 from ..errors import Error
 from . import _grouped, _layout
 
-KINDS = ("all_gather_grouped_matmul", "grouped_matmul_reduce_scatter", "grouped_matmul_all_reduce")
-
 
 class Rows(typing.NamedTuple):
     """The left operand of these kinds, with the experts that all m tokens chose. It takes the place of other kinds'

@@ -49,12 +49,12 @@ _UNFUSED = Choice(None, None)
 
 
 _choices: dict[tuple[typing.Any, ...], Choice] = _groups.table()
-_models: dict[tuple[typing.Any, ...], CostModel] = _groups.table()
+_models: dict[Problem, CostModel] = _groups.table()  # by model_key()
 _plans: dict[tuple[Problem, Calls], Plan] = _groups.table()
 _bag_lengths: dict[tuple[typing.Any, ...], int] = _groups.table()  # the k of each shape of bags, by its first call
 _untuned: dict[Problem, None] = _groups.table()  # a set in the order of the first calls
 # m that run by models of mc2's own backend; on rank 0
-_native_lengths: dict[tuple[typing.Any, ...], set[int]] = _groups.table()
+_native_lengths: dict[Problem, set[int]] = _groups.table()  # by model_key()
 _given_up: dict[Problem, None] = _groups.table()  # a set of problems whose tuning failed
 _stores: dict[str, _core.Store] = {}  # opened once for reading, because opening takes longer than a look-up
 os.register_at_fork(after_in_child=_stores.clear)  # a child opens its own stores
@@ -76,17 +76,8 @@ def forget() -> None:
     _settings.forget()
 
 
-def model_key(problem: Problem) -> tuple[typing.Any, ...]:
-    return (
-        problem.kind,
-        problem.group,
-        problem.device,
-        problem.dtype,
-        problem.n,
-        problem.k,
-        problem.tables,
-        problem.experts,
-    )
+def model_key(problem: Problem) -> Problem:
+    return problem._replace(m=0)
 
 
 def models(kind: str, group: Group, device: torch.device, dtype: torch.dtype) -> list[CostModel]:

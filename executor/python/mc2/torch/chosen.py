@@ -8,6 +8,7 @@ import typing
 import torch
 from torch.autograd.function import once_differentiable
 
+from .._core import CHOOSING_KINDS
 from ..errors import Error
 from . import _autocast, _chosen, _epilogue, _grouped, _groups, _ops, _plans
 from ._checks import refuse_gloo, require_one_type, require_tensors
@@ -15,7 +16,7 @@ from ._chosen import Rows
 from ._problem import Experts
 from .functional import Facts, facts, is_compiling, is_plain
 
-_GATHER, _SCATTER, _SUM = _chosen.KINDS
+_GATHER, _SCATTER, _SUM = CHOOSING_KINDS
 _MAX_TOP_K = 64
 _Added = typing.Optional[torch.Tensor]
 _Gradients = typing.Tuple[_Added, ...]

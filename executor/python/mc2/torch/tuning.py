@@ -348,12 +348,12 @@ def tune(
     ):
         if given is not None and read is None:
             raise Error("invalid_spec", name, f"is a {type(given).__name__}; needs {needed}")
-    if (kind in _chosen.KINDS) != (experts is not None):
+    if (kind in _core.CHOOSING_KINDS) != (experts is not None):
         raise Error(
             "invalid_spec",
             "experts",
             f"is {'missing' if experts is None else 'given'}; of "
-            f"{', '.join(_chosen.KINDS)} it is given, and of no other kind",
+            f"{', '.join(_core.CHOOSING_KINDS)} it is given, and of no other kind",
         )
     problem = Problem(kind, found, place, dtype, m, n, k, own, chosen)
     refusal = _plans.unsupported(problem)

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "backends/mpi/check.hpp"
+#include "mc2/planner/text.hpp"
 #include "rank_agreement.hpp"
 #include "texts.hpp"
 
@@ -121,14 +122,13 @@ std::string Agreement::roll_call(const std::string& own_progress) noexcept {
     MPI_Testall(count, answered.data(), &is_done, MPI_STATUSES_IGNORE);
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
   }
-  std::string text;
+  std::vector<std::string> texts;
   for (std::size_t peer = 0; peer < answers.size(); ++peer) {
     if (static_cast<int>(peer) == own_rank) continue;
     const bool is_missing = answered[peer] != MPI_REQUEST_NULL && answers[peer][0] == '\0';
-    text += (text.empty() ? "" : ", ") + rank_text(peer) +
-            (is_missing ? " does not answer" : " had " + std::string(answers[peer].data()));
+    texts.push_back(rank_text(peer) + (is_missing ? " does not answer" : " had " + std::string(answers[peer].data())));
   }
-  return text;
+  return list_text(texts);
 }
 
 } // namespace mc2::executor::mpi

@@ -6,8 +6,8 @@
 
 #include "backends/mpi/neighbours.hpp"
 #include "lanes/combine.hpp"
-#include "lanes/range.hpp"
 #include "mc2/planner/collective.hpp"
+#include "range.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -21,8 +21,7 @@ class DirectCollective : public Collective {
   DirectCollective(Neighbours ranks, const planner::OpSpec& op)
       : ranks_(std::move(ranks)),
         pushes_(lanes::communicates_first(op)),
-        pieces_(static_cast<std::size_t>(ranks_.count())),
-        sum_(pieces_.size()) {}
+        pieces_(static_cast<std::size_t>(ranks_.count())) {}
 
   void exchange(const BlockExchange& block, const Pause& pause) override {
     ranks_.begin_block();
@@ -34,7 +33,7 @@ class DirectCollective : public Collective {
  protected:
   virtual void sum_block(const BlockExchange& block, const Pause& pause) {
     announce(block, pause);
-    sum(block, {.target = block.sum, .count = block.element_count});
+    lanes::sum_past_caches(block.dtype, pieces_at(block, 0), block.sum, block.element_count);
   }
 
   /// Announces this rank's block and returns when every rank that has a piece for this rank has announced its own.
@@ -43,17 +42,12 @@ class DirectCollective : public Collective {
     for (int step = 0; step + 1 < ranks_.count(); ++step) wait_for(ranks_.other(step), block, pause);
   }
 
-  /// Elements [first, first + count) of the block, which are to be summed in rank order.
-  struct PartialSum {
-    lanes::SumTarget target = {};
-    std::int64_t first = 0, count = 0;
-    bool is_read_next = false; ///< the peers read it next, so it should stay in the caches
-  };
-  void sum(const BlockExchange& block, const PartialSum& part) {
-    const std::int64_t offset = part.first * planner::size_bytes(block.dtype);
+  /// The ranks' pieces from element `first` on, by rank.
+  [[nodiscard]] std::span<const std::byte* const> pieces_at(const BlockExchange& block, std::int64_t first) {
+    const std::int64_t offset = first * planner::size_bytes(block.dtype);
     std::ranges::transform(block.pieces->sources, pieces_.begin(),
                            [&](const std::byte* piece) { return piece + offset; });
-    sum_(block.dtype, pieces_, part.target, part.count, part.is_read_next);
+    return pieces_;
   }
 
   Neighbours ranks_; ///< all ranks
@@ -84,7 +78,6 @@ class DirectCollective : public Collective {
 
   bool pushes_;                          ///< writes to the peers instead of reading from them
   std::vector<const std::byte*> pieces_; ///< addends of the present sum
-  PieceSum sum_;
 };
 
 class TwoShotCollective final : public DirectCollective {
@@ -96,16 +89,14 @@ class TwoShotCollective final : public DirectCollective {
   void sum_block(const BlockExchange& block, const Pause& pause) override {
     // This announcement also says that this rank has read the sums of the block before.
     announce(block, pause);
-    const auto part = [&](int rank) { return lanes::part_of({0, block.element_count}, rank, ranks_.count()); };
-    const lanes::Range own = part(ranks_.own());
-    sum(block, {.target = {.first = own_sum_, .columns = own.count, .row_stride = own.count},
-                .first = own.first,
-                .count = own.count,
-                .is_read_next = true});
+    const auto part = [&](int rank) { return part_of({0, block.element_count}, rank, ranks_.count()); };
+    const Range own = part(ranks_.own());
+    lanes::sum_in_rank_order(block.dtype, pieces_at(block, own.first),
+                             {.first = own_sum_, .columns = own.count, .row_stride = own.count}, own.count);
     ranks_.announce_sum();
     const std::int64_t element_bytes = planner::size_bytes(block.dtype);
     const auto take = [&](int rank) {
-      const lanes::Range taken = part(rank);
+      const Range taken = part(rank);
       std::memcpy(sum_arrival(block) + taken.first * element_bytes, ranks_.at(rank, own_sum_),
                   static_cast<std::size_t>(taken.count * element_bytes));
     };

@@ -10,8 +10,8 @@
 #include "backends/mpi/neighbours.hpp"
 #include "backends/mpi/ring.hpp"
 #include "lanes/combine.hpp"
-#include "lanes/range.hpp"
 #include "mc2/planner/collective.hpp"
+#include "range.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -35,7 +35,6 @@ class HierarchicalCollective : public Collective {
           check(MPI_Iprobe(MPI_ANY_SOURCE, kNeverSent, comm_, &is_there, MPI_STATUS_IGNORE), "MPI_Iprobe");
           check_run();
         }),
-        sum_(static_cast<std::size_t>(World::get().size())),
         comm_(channel.get()) {
     pieces_.reserve(static_cast<std::size_t>(World::get().size()));
     requests_.reserve(2 * static_cast<std::size_t>(World::get().size()));
@@ -71,7 +70,7 @@ class HierarchicalCollective : public Collective {
   void sum_over_node(planner::DType dtype, std::int64_t count, std::byte* sum, const AddressAt& address_at) {
     pieces_.clear();
     for (int place = 0; place < neighbours_.count(); ++place) pieces_.push_back(address_at(place));
-    sum_(dtype, pieces_, {.first = sum, .columns = count, .row_stride = count}, count, /*is_read_next=*/true);
+    lanes::sum_in_rank_order(dtype, pieces_, {.first = sum, .columns = count, .row_stride = count}, count);
   }
   /// Address of the piece that the rank at `place` has for this rank.
   [[nodiscard]] const std::byte* source_at(const BlockExchange& block, int place) const noexcept {
@@ -83,7 +82,6 @@ class HierarchicalCollective : public Collective {
   Neighbours neighbours_;
   Pause progress_;                       ///< for waits for memory, which sleep between its calls
   std::vector<const std::byte*> pieces_; ///< addends of the present sum
-  PieceSum sum_;
 
  private:
   static int count_of(std::int64_t byte_count, planner::DType dtype) {
@@ -136,7 +134,7 @@ class HierarchicalAllReduce final : public HierarchicalCollective {
     std::int64_t first_byte = 0, byte_count = 0;
   };
   [[nodiscard]] Part part_of(const BlockExchange& block, int part) const noexcept {
-    const lanes::Range range = lanes::part_of({0, block.element_count}, part, part_count_);
+    const Range range = executor::part_of({0, block.element_count}, part, part_count_);
     const std::int64_t element_bytes = planner::size_bytes(block.dtype);
     return {range.count, range.first * element_bytes, range.count * element_bytes};
   }
@@ -198,7 +196,7 @@ class HierarchicalReduceScatter final : public HierarchicalCollective {
     pieces_.clear();
     for (int place = 0; place < neighbours_.count(); ++place) pieces_.push_back(source_at(block, place));
     for (const Piece& piece : incoming_) pieces_.push_back(piece.bytes.data());
-    sum_(block.dtype, pieces_, block.sum, block.element_count);
+    lanes::sum_past_caches(block.dtype, pieces_, block.sum, block.element_count);
   }
 
   std::vector<Piece> outgoing_, incoming_;

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <tuple>
 
+#include "mc2/planner/text.hpp"
+
 namespace mc2::executor::mpi {
 namespace {
 
@@ -30,15 +32,12 @@ Links::Links(const std::vector<std::vector<double>>& byte_us) : Links(static_cas
 }
 
 std::string Links::text() const {
-  std::string text;
-  for (int i = 0; i < node_count(); ++i) {
-    for (int j = i + 1; j < node_count(); ++j) {
-      if (slowness(i, j) == 1) continue;
-      text += (text.empty() ? "" : ",") + std::to_string(i) + "-" + std::to_string(j) + ":" +
-              std::to_string(slowness(i, j)) + "x";
-    }
-  }
-  return text;
+  std::vector<std::string> texts;
+  for (int i = 0; i < node_count(); ++i)
+    for (int j = i + 1; j < node_count(); ++j)
+      if (const int times = slowness(i, j); times != 1)
+        texts.push_back(std::to_string(i) + "-" + std::to_string(j) + ":" + std::to_string(times) + "x");
+  return list_text(texts, ",");
 }
 
 std::vector<int> Links::ring() const {

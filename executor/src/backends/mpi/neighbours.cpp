@@ -3,9 +3,7 @@
 #include <cstring>
 #include <new>
 
-#include "lanes/combine.hpp"
 #include "lanes/peer_order.hpp"
-#include "lanes/vector_sum.hpp"
 
 namespace mc2::executor::mpi {
 
@@ -31,18 +29,6 @@ void Neighbours::push(const lanes::PieceAddresses& pieces) const noexcept {
 
 void Neighbours::wait_for_all(const Pause& pause) {
   for (int step = 0; step + 1 < count(); ++step) wait_for(other(step), pause);
-}
-
-void PieceSum::operator()(planner::DType dtype, std::span<const std::byte* const> pieces,
-                          const lanes::SumTarget& target, std::int64_t count, bool is_read_next) {
-  if (count == 0) return;
-  if (!target.is_plain() || dtype != planner::DType::F32 || pieces.size() < 2)
-    return lanes::sum_in_rank_order(dtype, pieces, target, count);
-  f32_pieces_.clear();
-  for (const std::byte* piece : pieces) f32_pieces_.push_back(reinterpret_cast<const float*>(piece));
-  const std::int64_t bytes = count * planner::size_bytes(dtype);
-  lanes::sum_f32(f32_pieces_, reinterpret_cast<float*>(target.first), count,
-                 !is_read_next && bytes >= lanes::kStreamFromBytes);
 }
 
 } // namespace mc2::executor::mpi

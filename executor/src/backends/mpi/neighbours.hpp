@@ -67,18 +67,4 @@ class Neighbours {
   std::vector<Announcements*> announcements_; ///< by place
 };
 
-/// Sums pieces in the given order in f32 and rounds once. Allocates nothing.
-class PieceSum {
- public:
-  explicit PieceSum(std::size_t most_pieces) { f32_pieces_.reserve(most_pieces); }
-
-  /// @param pieces       addresses of `count` elements each
-  /// @param is_read_next whether other ranks read the sum next, so that it should stay in the caches
-  void operator()(planner::DType dtype, std::span<const std::byte* const> pieces, const lanes::SumTarget& target,
-                  std::int64_t count, bool is_read_next = false);
-
- private:
-  std::vector<const float*> f32_pieces_;
-};
-
 } // namespace mc2::executor::mpi

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <map>
 
+#include "mc2/planner/text.hpp"
+
 namespace mc2::executor::mpi {
 
 Placement::Placement(const std::vector<int>& key_of_rank) {
@@ -39,10 +41,6 @@ int Placement::largest_node_size() const noexcept {
   return static_cast<int>(largest->size());
 }
 
-std::string Placement::text() const {
-  std::string text;
-  for (const int node : node_of_rank_) text += (text.empty() ? "" : ",") + std::to_string(node);
-  return text;
-}
+std::string Placement::text() const { return list_text(node_of_rank_, ","); }
 
 } // namespace mc2::executor::mpi

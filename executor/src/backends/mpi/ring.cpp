@@ -61,9 +61,9 @@ void Ring::make_room(std::int64_t longest_piece_bytes) {
 
 /// The piece of a rank: one of R parts of a block (split), the whole block (all_reduce on two ranks), or one of R
 /// blocks of equal size.
-Ring::Range Ring::piece(int rank) const noexcept {
+Range Ring::piece(int rank) const noexcept {
   const int of = (rank % size_ + size_) % size_;
-  if (is_split_) return lanes::part_of({0, piece_count_}, of, size_);
+  if (is_split_) return part_of({0, piece_count_}, of, size_);
   const int place = piece_of_rank_.empty() ? of : piece_of_rank_[static_cast<std::size_t>(of)];
   return {is_all_reduce_ ? 0 : place * piece_count_, piece_count_};
 }

@@ -10,8 +10,8 @@
 
 #include "backends/mpi/element_sum.hpp"
 #include "backends/mpi/waiting.hpp"
-#include "lanes/range.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "range.hpp"
 
 namespace mc2::executor::mpi {
 
@@ -41,8 +41,6 @@ class Ring {
   void run(const std::byte* send, std::byte* receive, std::int64_t count, const Pause& pause);
 
  private:
-  using Range = lanes::Range; ///< of a block
-
   /// The same part of every rank's piece. Slices go round independently, so that the link carries one slice while
   /// another is added up or its next message is announced.
   struct Slice {
@@ -55,9 +53,7 @@ class Ring {
   void make_room(std::int64_t longest_piece_bytes);
   [[nodiscard]] std::int64_t bytes(std::int64_t count) const noexcept { return count * planner::size_bytes(dtype_); }
   [[nodiscard]] Range piece(int rank) const noexcept;
-  [[nodiscard]] Range part(int rank, int slice) const noexcept {
-    return lanes::part_of(piece(rank), slice, slice_count_);
-  }
+  [[nodiscard]] Range part(int rank, int slice) const noexcept { return part_of(piece(rank), slice, slice_count_); }
   [[nodiscard]] bool reduces(int step) const noexcept { return step < reduce_step_count_; }
   [[nodiscard]] int sent_piece(int step) const noexcept;
   [[nodiscard]] std::span<MPI_Request> requests() noexcept;

@@ -8,6 +8,7 @@
 
 #include "backends/mpi/world.hpp"
 #include "mc2/planner/collective.hpp"
+#include "mc2/planner/text.hpp"
 #include "variant_settings.hpp"
 
 namespace mc2::executor::mpi {
@@ -89,13 +90,12 @@ Result<MpiVariant> read_variant(const planner::OpSpec& op, const Variant& varian
   const auto* row = std::ranges::find_if(
       kAlgorithms, [&](const NamedAlgorithm& one) { return one.name == variant.name && runs(one.algorithm, op); });
   if (row == kAlgorithms.end()) {
-    std::string names;
-    for (const Variant& offered : mpi_variants(op)) {
-      if (!names.ends_with(offered.name)) names += (names.empty() ? "" : ", ") + offered.name;
-    }
+    std::vector<std::string> names;
+    for (const Variant& offered : mpi_variants(op))
+      if (names.empty() || names.back() != offered.name) names.push_back(offered.name);
     return Error{ErrorCode::UnknownName, "variant",
                  "the mpi backend has no variant \"" + variant.name + "\" of " +
-                     std::string(planner::to_string(op.kind)) + " here; it has: " + names};
+                     std::string(planner::to_string(op.kind)) + " here; it has: " + list_text(names)};
   }
   constexpr std::array<std::string_view, 1> kSettings{kSleepUs};
   MC2_TRY(check_settings(variant, std::span(kSettings).first(row->has_sleep ? 1 : 0)));

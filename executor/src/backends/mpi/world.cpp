@@ -15,6 +15,7 @@
 #include "lanes/gemm.hpp"
 #include "lanes/machine.hpp"
 #include "mc2/executor/failure_log.hpp"
+#include "mc2/planner/text.hpp"
 #include "node/shared_file.hpp"
 #include "texts.hpp"
 
@@ -47,12 +48,12 @@ std::vector<std::string> host_names(int rank_count) {
 
 /// The launcher's choice of transports, which decides how fast messages travel.
 std::string transport_settings() {
-  std::string settings;
+  std::vector<std::string> settings;
   for (const char* name : {"pml", "btl", "btl_tcp_if_include"}) {
     const char* value = std::getenv((std::string("OMPI_MCA_") + name).c_str());
-    if (value != nullptr) settings += (settings.empty() ? "" : " ") + std::string(name) + ":" + value;
+    if (value != nullptr) settings.push_back(std::string(name) + ":" + value);
   }
-  return settings.empty() ? "default" : settings;
+  return settings.empty() ? "default" : list_text(settings, " ");
 }
 
 /// For calls of MPI that wait for other processes and cannot be given up.

@@ -236,7 +236,7 @@ struct CostCurve {
   [[nodiscard]] std::string_view family() const noexcept;
 
   /// Half-width of the 90 % interval of the curve itself, relative to t(x). Unlike relative_interval, it leaves out the
-  /// spread of single timings. It is kNormal95 times the larger of quality.relative_rms and
+  /// spread of single timings. It is kNormal90 times the larger of quality.relative_rms and
   /// quality.cross_validated_rms, at most relative_interval. For a curve that was not fitted it is relative_interval.
   [[nodiscard]] double curve_interval() const noexcept;
 

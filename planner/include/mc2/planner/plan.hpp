@@ -10,6 +10,7 @@
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/pipeline.hpp"
+#include "mc2/planner/profile.hpp"
 #include "mc2/planner/routing.hpp"
 
 #pragma GCC visibility push(default)
@@ -59,12 +60,17 @@ enum class Schedule : std::uint8_t {
 /// for several blocks, or for one that the variant passes in slices; otherwise Serial.
 [[nodiscard]] Schedule overlapping_schedule(const OpSpec& op, const Variant& variant, const Cut& cut);
 
-/// Checks a cut that was measured: validate_cut(), and that the two times agree if nothing overlaps, because the cut is
-/// then the serial operator itself. They must agree within a factor of 3, because other kernels may have run serial.
-/// @param serial_us  0: not measured
-/// Errors: InvalidSpec.
-[[nodiscard]] Result<void> validate_measured_cut(const OpSpec& op, const Variant& variant, const Cut& cut,
-                                                 double fused_us, double serial_us);
+/// A cut that ran on a machine, and its times.
+struct MeasuredCut : CutTimes {
+  Variant variant;
+  Cut cut;
+  bool operator==(const MeasuredCut&) const = default;
+};
+
+/// Checks a cut that was measured: validate_cut(), and that fused_us and serial_us agree if nothing overlaps, because
+/// the cut is then the serial operator itself. They must agree within a factor of 3, because other kernels may have run
+/// serial. Errors: InvalidSpec.
+[[nodiscard]] Result<void> validate_measured_cut(const OpSpec& op, const MeasuredCut& measured);
 
 /// A time with its 90 % interval and where it came from.
 struct Estimate {
@@ -140,6 +146,10 @@ struct Validation {
   [[nodiscard]] Result<void> validate() const;
   bool operator==(const Validation&) const = default;
 };
+
+/// What runs of a cut say about it. The benefit's interval comes from CutTimes::likely_error() alone: serial's error is
+/// not known. `times` has a serial_us.
+[[nodiscard]] Validation validation_of(const CutTimes& times);
 
 /// Begins the reason of a plan that is left uncut because its race was too noisy to tell whether a cut is faster.
 inline constexpr std::string_view kUndecided = "undecided: ";

@@ -75,26 +75,35 @@ struct Profile {
   }
 };
 
-/// A lane's blocks run one after the other, so together they take no longer than the cut. This check allows 5 % more,
-/// because the medians may come from different runs. Errors: InvalidSpec naming the lane's field.
-/// @param compute_us, communication_us  all blocks of the lane
-[[nodiscard]] Result<void> validate_block_times(double fused_us, double compute_us, double communication_us);
+/// The relative error of a time whose runs do not tell it.
+inline constexpr double kUsualError = 0.01;
 
-/// All runs of one cut of a fused operator, as the user's own executor timed them. Times are medians. Only fused_us is
-/// always known; the others are 0 if no run tells them.
-struct CutRuns {
-  std::string blocks; ///< as parse_cut() reads them, or the digest of a kept plan
+/// Times of a cut of a fused operator, and of its uncut parts beside it: medians in us. Only fused_us is always known;
+/// the others are 0 where nothing tells them.
+struct CutTimes {
   double fused_us = 0;
   double serial_us = 0, compute_us = 0, communication_us = 0; ///< uncut
-  double compute_blocks_us = 0,
-         communication_blocks_us = 0; ///< all blocks of the cut on the lane, timed within the fused run
-  int run_count = 1;
-  double relative_error = 0; ///< standard error of fused_us; 0 if the runs do not tell it
+  double compute_blocks_us = 0, communication_blocks_us = 0;  ///< sums over a lane's blocks, as they ran in the cut
+  int run_count = 1;                                          ///< in a race, pairs of a fused and a serial run
+  double relative_error = 0;                                  ///< standard error of fused_us, relative; 0 where unknown
+
+  /// relative_error, or kUsualError where it is unknown.
+  [[nodiscard]] double likely_error() const noexcept { return relative_error > 0 ? relative_error : kUsualError; }
+  bool operator==(const CutTimes&) const = default;
+};
+
+/// A lane's blocks run one after the other, so together they take no longer than the cut. This check allows 5 % more,
+/// because the medians may come from different runs. Errors: InvalidSpec naming the lane's field.
+[[nodiscard]] Result<void> validate_block_times(const CutTimes& times);
+
+/// All runs of one cut of a fused operator, as the user's own executor timed them.
+struct CutRuns : CutTimes {
+  std::string blocks; ///< as parse_cut() reads them, or the digest of a kept plan
 };
 
 /// Checks that the times of a cut's runs are in one unit: the parts are no longer than the whole, and the whole is
 /// about as long as its parts. Errors: InvalidSpec (blocks), naming both times.
-[[nodiscard]] Result<void> validate_units(const CutRuns& runs);
+[[nodiscard]] Result<void> validate_units(const CutTimes& times);
 
 } // namespace mc2::planner
 

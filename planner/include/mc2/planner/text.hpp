@@ -4,10 +4,12 @@
 #include <charconv>
 #include <chrono>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <ranges>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -33,6 +35,10 @@ namespace mc2 {
 /// "803.0 us", "12.34 ms", "1.5 s": the unit that reads best.
 [[nodiscard]] std::string time_text(double us);
 
+/// "20.9 % to 22.7 %" and "803.0 us to 1.2 ms": from the low end of an interval to the high one.
+[[nodiscard]] std::string percent_interval_text(double low, double high);
+[[nodiscard]] std::string time_interval_text(double low_us, double high_us);
+
 /// "17 B", "640 KiB", "12.34 GiB": four significant digits of the largest unit that leaves a whole one.
 [[nodiscard]] std::string bytes_text(std::int64_t bytes);
 
@@ -50,6 +56,16 @@ template <typename Number>
 
 /// The text without white space at either end.
 [[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
+
+/// Foreign text made fit for a one-line message. Control characters become spaces. A text longer than `max_bytes` is
+/// cut between characters and ends with "...".
+[[nodiscard]] std::string one_line(std::string_view text, std::size_t max_bytes = 160);
+
+/// Whether the text has control characters, which one_line would replace.
+[[nodiscard]] bool has_control(std::string_view text) noexcept;
+
+/// one_line() of the text between single quotes.
+[[nodiscard]] std::string in_quotes(std::string_view text);
 
 /// Removes the part up to `separator`, and the separator, from the text. Returns the part, trimmed.
 [[nodiscard]] std::string_view take_part(std::string_view& text, char separator) noexcept;
@@ -69,10 +85,15 @@ template <typename Items, NoText TextOf>
   return all;
 }
 
-/// "a, b, c" from texts.
-template <typename Texts>
-[[nodiscard]] std::string list_text(const Texts& texts, std::string_view between = ", ") {
-  return list_text(texts, std::identity(), between);
+/// "a, b, c" from texts or whole numbers.
+template <typename Items>
+[[nodiscard]] std::string list_text(const Items& items, std::string_view between = ", ") {
+  using Item = std::ranges::range_value_t<const Items>;
+  if constexpr (std::integral<Item>)
+    return list_text(
+        items, [](Item number) { return std::to_string(number); }, between);
+  else
+    return list_text(items, std::identity(), between);
 }
 
 /// A pointer to the item for which `text_of`, a function or a member, gives `name`. It points into `items`.
@@ -84,8 +105,30 @@ template <typename Items, NoText TextOf>
   const auto found = std::ranges::find(items, name, text_of);
   if (found != std::ranges::end(items)) return &*found;
   return Error{ErrorCode::UnknownName, std::string(field),
-               "unknown " + std::string(what) + " '" + std::string(name.substr(0, 64)) +
-                   "'; legal: " + list_text(items, text_of)};
+               "unknown " + std::string(what) + " " + in_quotes(name) + "; legal: " + list_text(items, text_of)};
+}
+
+/// One enumerator and its served name.
+template <typename Enum>
+struct Name {
+  Enum value;
+  std::string_view text;
+};
+
+/// The name of the enumerator; "unknown" if it has none.
+template <typename Enum>
+[[nodiscard]] std::string_view name_of(std::span<const Name<Enum>> names, Enum value) noexcept {
+  for (const auto& name : names)
+    if (name.value == value) return name.text;
+  return "unknown";
+}
+
+/// The enumerator of the name. Errors: UnknownName for `field`, listing the legal names.
+template <typename Enum>
+[[nodiscard]] Result<Enum> parse_name(std::span<const Name<Enum>> names, std::string_view text,
+                                      std::string_view field) {
+  MC2_ASSIGN(const auto* const found, find_named(names, text, &Name<Enum>::text, field, "name"));
+  return found->value;
 }
 
 } // namespace mc2

@@ -23,8 +23,9 @@ inline constexpr double kNsPerUs = 1000.0;
 /// years.
 [[nodiscard]] std::chrono::milliseconds to_ms(double seconds) noexcept;
 
-/// The normal distribution's 95 % quantile: half a 90 % interval's width in standard deviations.
-inline constexpr double kNormal95 = 1.645;
+/// Half the width of a normal distribution's central 90 % and 95 % interval, in standard deviations: 5 % and 2.5 % lie
+/// beyond each end.
+inline constexpr double kNormal90 = 1.645, kNormal95 = 1.96;
 
 /// Times beyond this many us (31 years) are refused.
 inline constexpr double kMaxTimeUs = 1e15;

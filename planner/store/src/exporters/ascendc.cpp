@@ -193,7 +193,7 @@ std::string table_row(const planner::PlanRange& range) {
   return "      {" + std::to_string(range.first_m) + ", " + std::to_string(range.last_m) + ", " +
          std::to_string(rule.long_rows) + ", " + std::to_string(rule.min_odd_rows) + ", " +
          (rule.is_odd_first ? "true" : "false") + "},  // " + rule.variant.text() + ", " + rule.text() + ", gain " +
-         percent_text(range.least_benefit) + " to " + percent_text(range.most_benefit) + "\n";
+         percent_interval_text(range.least_benefit, range.most_benefit) + "\n";
 }
 
 /// The lines of the ranges that are cut by rows, since the tiling has no other blocks.
@@ -229,12 +229,12 @@ std::string tiles_of_range(const std::string& table_rows, const std::string& sha
 
 /// "tailNum is 5 where the plan in the file has 4; ..."; empty if nothing differs.
 std::string changes_text(const TilingValues& values, const TilingValues& of_plan) {
-  std::string text;
+  std::vector<std::string> texts;
   for (const auto& [name, value] : values)
     if (const auto known = of_plan.find(name); known != of_plan.end() && known->second != value)
-      text += (text.empty() ? "" : "; ") + name + " is " + std::to_string(value) + " where the plan in the file has " +
-              std::to_string(known->second);
-  return text;
+      texts.push_back(name + " is " + std::to_string(value) + " where the plan in the file has " +
+                      std::to_string(known->second));
+  return list_text(texts, "; ");
 }
 
 /// Each count has two names. If only one of them was edited, the other gets the same value.

@@ -1,9 +1,7 @@
-#include <algorithm>
 #include <array>
 
 #include "exporters/parts.hpp"
 #include "mc2/planner/text.hpp"
-#include "mc2/store/text.hpp"
 
 namespace mc2::store {
 
@@ -34,11 +32,7 @@ constexpr std::array kExporters{
 std::span<const Exporter> exporter_registry() noexcept { return kExporters; }
 
 Result<const Exporter*> find_exporter(std::string_view name) {
-  const auto found = std::find_if(kExporters.begin(), kExporters.end(),
-                                  [&](const Exporter& exporter) { return exporter.name == name; });
-  if (found != kExporters.end()) return &*found;
-  return Error{ErrorCode::UnknownName, "--format",
-               "unknown format " + in_quotes(name) + "; legal: " + list_text(kExporters, &Exporter::name)};
+  return find_named(kExporters, name, &Exporter::name, "--format", "format");
 }
 
 } // namespace mc2::store

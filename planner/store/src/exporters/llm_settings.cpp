@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "mc2/store/text.hpp"
 #include "nccl.hpp"
 
 namespace mc2::store {
@@ -170,10 +169,7 @@ constexpr std::array kSettings{
 std::span<const LlmSettings> llm_settings() noexcept { return kSettings; }
 
 Result<const LlmSettings*> find_llm_settings(std::string_view name) {
-  for (const auto& each : kSettings)
-    if (each.name == name) return &each;
-  return Error{ErrorCode::UnknownName, "--settings",
-               "is " + in_quotes(name) + "; legal: " + list_text(kSettings, &LlmSettings::name)};
+  return find_named(kSettings, name, &LlmSettings::name, "--settings", "name");
 }
 
 } // namespace mc2::store

@@ -6,7 +6,6 @@
 #include "exporters/nccl.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "mc2/planner/text.hpp"
-#include "mc2/store/text.hpp"
 
 namespace mc2::store {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
-#include "mc2/store/text.hpp"
 
 namespace mc2::store {
 namespace {
@@ -22,15 +21,15 @@ std::string comment_line(const std::string& text) {
 
 /// " (90 % interval 10.2 % to 14.0 %)".
 std::string interval_text(const char* level, double low, double high) {
-  return " (" + std::string(level) + " interval " + percent_text(low) + " to " + percent_text(high) + ")";
+  return " (" + std::string(level) + " interval " + percent_interval_text(low, high) + ")";
 }
 
 /// Leaves out what plans of an mc2 before 0.2 lack, so that exports of these still read back.
 std::string measured_line(const planner::Validation& v) {
   std::string line = "measured: fused " + time_text(v.fused_us);
-  if (v.spread) line += " (" + time_text(v.spread->fused_low_us) + " to " + time_text(v.spread->fused_high_us) + ")";
+  if (v.spread) line += " (" + time_interval_text(v.spread->fused_low_us, v.spread->fused_high_us) + ")";
   line += ", one after the other " + time_text(v.serial_us);
-  if (v.spread) line += " (" + time_text(v.spread->serial_low_us) + " to " + time_text(v.spread->serial_high_us) + ")";
+  if (v.spread) line += " (" + time_interval_text(v.spread->serial_low_us, v.spread->serial_high_us) + ")";
   line += ", gain " + percent_text(v.benefit);
   if (v.spread) line += interval_text("95 %", v.benefit_low, v.benefit_high);
   return line + " in " + std::to_string(v.pair_count) + " pairs" + (v.measured_at.empty() ? "" : ", " + v.measured_at);
@@ -53,9 +52,9 @@ std::vector<std::string> provenance_lines(const planner::Plan& plan) {
       plan.op.text() + ": " + plan.cut.text() +
           (plan.is_cut() ? " " + std::string(to_string(planner::cut_axis(plan.op))) : "") + ", variant " +
           plan.variant.text(),
-      "predicted " + time_text(makespan.us) + " (90 % interval " + time_text(makespan.low_us) + " to " +
-          time_text(makespan.high_us) + "), one after the other " + time_text(plan.serial_us) + ", gain " +
-          percent_text(plan.benefit()) +
+      "predicted " + time_text(makespan.us) + " (90 % interval " +
+          time_interval_text(makespan.low_us, makespan.high_us) + "), one after the other " +
+          time_text(plan.serial_us) + ", gain " + percent_text(plan.benefit()) +
           (plan.benefit_interval ? interval_text("90 %", plan.benefit_interval->low, plan.benefit_interval->high) : ""),
       std::string(to_string(makespan.provenance)) + (makespan.reason.empty() ? "" : ": " + makespan.reason) +
           "; strategy " + plan.strategy,

@@ -8,7 +8,6 @@
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/store/imported.hpp"
-#include "mc2/store/text.hpp"
 
 namespace mc2::store {
 namespace {
@@ -20,7 +19,7 @@ constexpr std::string_view kVariant = "variant", kExpertsPerRank = "experts_per_
 constexpr std::array kIfSaid{kVariant, kExpertsPerRank, kEpilogue, kExperts, kTopK};
 constexpr std::string_view kLoss = "neighbour_loss"; ///< belongs to the row, not to its plan
 
-Error malformed(std::string_view column, std::string message) {
+Error malformed_cell(std::string_view column, std::string message) {
   return {ErrorCode::Malformed, std::string(column), std::move(message)};
 }
 
@@ -59,12 +58,12 @@ Result<std::string> changes_in(const TableRow& row, const std::vector<TableColum
     const std::string own = column.cell(item);
     if (says_the_same(column.name, cell->second, own, *row.plan)) continue;
     if (column.name == kVariant && trimmed(cell->second).empty())
-      return malformed(kVariant, "is empty where its plan has " + own + "; restore it, or name another");
+      return malformed_cell(kVariant, "is empty where its plan has " + own + "; restore it, or name another");
     const std::string change =
         std::string(column.name) + " is " + one_line(cell->second, 64) + " where its plan has " + own;
     if (!is_decision(column.name))
-      return malformed(column.name, change + "; predictions cannot be edited, only " + list_text(kNeeded) + ", " +
-                                        list_text(kIfSaid));
+      return malformed_cell(column.name, change + "; predictions cannot be edited, only " + list_text(kNeeded) + ", " +
+                                             list_text(kIfSaid));
     changes.push_back(change);
   }
   return list_text(changes, "; ");
@@ -82,7 +81,7 @@ class RowReader {
   [[nodiscard]] Result<Number> number(std::string_view column) const {
     const auto value = number_in<Number>(text(column));
     if (value) return *value;
-    return malformed(column, in_quotes(text(column)) + " is no whole number");
+    return malformed_cell(column, in_quotes(text(column)) + " is no whole number");
   }
 
   /// Errors: Malformed.
@@ -142,28 +141,10 @@ Result<planner::Plan> plan_of_row(TableRow row, const std::vector<TableColumn>& 
   std::vector<std::string_view> missing;
   std::ranges::copy_if(kNeeded, std::back_inserter(missing),
                        [&](std::string_view column) { return !row.cells.contains(column); });
-  if (!missing.empty()) return malformed("", "holds no plan of mc2's and lacks " + list_text(missing));
+  if (!missing.empty()) return malformed_cell("", "holds no plan of mc2's and lacks " + list_text(missing));
   auto plan = plan_by_value(row, reason);
   if (plan) return plan;
-  return malformed(plan.error().field, plan.error().message + (row.plan ? " (" + reason + ")" : ""));
-}
-
-Result<std::vector<std::string>> csv_cells(std::string_view line) {
-  std::vector<std::string> cells(1);
-  bool is_quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const bool is_quote = line[i] == '"';
-    if (is_quoted && is_quote && i + 1 < line.size() && line[i + 1] == '"')
-      cells.back().push_back(line[++i]);
-    else if (is_quote)
-      is_quoted = !is_quoted;
-    else if (line[i] == ',' && !is_quoted)
-      cells.emplace_back();
-    else
-      cells.back().push_back(line[i]);
-  }
-  if (is_quoted) return malformed("", "has a quote that is not closed");
-  return cells;
+  return malformed_cell(plan.error().field, plan.error().message + (row.plan ? " (" + reason + ")" : ""));
 }
 
 } // namespace mc2::store

@@ -31,7 +31,4 @@ struct TableRow {
 /// predictions that differ from those of the plan.
 [[nodiscard]] Result<planner::Plan> plan_of_row(TableRow row, const std::vector<TableColumn>& columns);
 
-/// The cells of a line of CSV. Errors: Malformed for a quote that is not closed.
-[[nodiscard]] Result<std::vector<std::string>> csv_cells(std::string_view line);
-
 } // namespace mc2::store

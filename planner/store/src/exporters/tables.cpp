@@ -1,7 +1,6 @@
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "exporters/parts.hpp"
 #include "exporters/table_rows.hpp"
@@ -11,7 +10,7 @@
 #include "mc2/planner/routing.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
-#include "mc2/store/text.hpp"
+#include "mc2/store/csv.hpp"
 
 namespace mc2::store {
 namespace {
@@ -137,33 +136,26 @@ Result<std::optional<double>> loss_in(const TableRow& row) {
   return Error{ErrorCode::Malformed, "neighbour_loss", in_quotes(cell->second) + " is no number"};
 }
 
-/// The item of a row. Errors: Malformed, with the field `place`.
-Result<ExportItem> item_of(const TableRow& row, const std::string& place) {
-  auto plan = plan_of_row(row, columns());
-  if (!plan) return Error{ErrorCode::Malformed, place, plan.error().text()};
-  const auto loss = loss_in(row);
-  if (!loss) return Error{ErrorCode::Malformed, place, loss.error().text()};
-  return ExportItem{std::move(plan).value(), loss.value()};
+/// Errors: Malformed.
+Result<ExportItem> item_of(const TableRow& row) {
+  MC2_ASSIGN(auto plan, plan_of_row(row, columns()));
+  MC2_ASSIGN(const auto loss, loss_in(row));
+  return ExportItem{std::move(plan), loss};
 }
 
 constexpr std::string_view kDocument = "document";
 
 /// Errors: Malformed.
-Result<TableRow> csv_row(const std::vector<std::string>& names, std::string_view line) {
-  MC2_ASSIGN(auto cells, csv_cells(line));
-  if (cells.size() != names.size())
-    return Error{
-        ErrorCode::Malformed, "",
-        "has " + std::to_string(cells.size()) + " cells where the heading has " + std::to_string(names.size())};
+Result<ExportItem> item_of(const CsvRow& line, std::span<const CsvColumn> names) {
   TableRow row;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (names[i] != kDocument) {
-      row.cells[names[i]] = std::move(cells[i]);
-    } else if (!cells[i].empty()) {
-      MC2_ASSIGN(row.plan, decode_plan(cells[i]));
+    if (names[i].name != kDocument) {
+      if (line.has(i)) row.cells.emplace(names[i].name, line.text(i));
+    } else if (const std::string document = line.text(i); !document.empty()) {
+      MC2_ASSIGN(row.plan, decode_plan(document));
     }
   }
-  return row;
+  return item_of(row);
 }
 
 /// An entry of the table by m: values for people, and the plan's document, which is read back.
@@ -221,36 +213,26 @@ Result<std::string> write_csv(std::span<const ExportItem> items, const ExportOpt
 }
 
 Result<std::vector<ExportItem>> read_csv(std::string_view text) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  std::vector<std::string> names;
+  const std::string_view heading = text.substr(0, text.find('\n'));
+  if (heading.find("first_m") != std::string_view::npos && heading.find("blocks") == std::string_view::npos)
+    return Error{ErrorCode::Malformed, "line 1",
+                 "is the heading of a table of ranges of m, which is not read back; keep the plans of all m as JSON "
+                 "(mc2 plan --m first:last --out)"};
+  std::vector<CsvColumn> names;
+  for (const TableColumn& column : kColumns) names.push_back({column.name, column.name == std::string_view("blocks")});
+  names.push_back({kDocument});
   std::vector<ExportItem> items;
-  for (int number = 1; !text.empty(); ++number) {
-    std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    const std::string place = "line " + std::to_string(number);
-    if (line.empty()) continue;
-    if (names.empty()) {
-      MC2_ASSIGN(names, csv_cells(line));
-      if (std::set<std::string>(names.begin(), names.end()).size() != names.size())
-        return Error{ErrorCode::Malformed, place, "is a heading in which a column stands twice"};
-      if (std::ranges::find(names, "first_m") != names.end() && std::ranges::find(names, "blocks") == names.end())
-        return Error{
-            ErrorCode::Malformed, place,
-            "is the heading of a table of ranges of m, which is not read back; keep the plans of all m as JSON "
-            "(mc2 plan --m first:last --out)"};
-      if (std::ranges::find(names, "blocks") == names.end())
-        return Error{ErrorCode::Malformed, place, "is no heading of a table of plans: it has no column blocks"};
-      continue;
+  const auto take = [&](const CsvRow& line) -> Result<void> {
+    auto item = item_of(line, names);
+    if (!item) {
+      const auto column = std::ranges::find(names, item.error().field, &CsvColumn::name) - names.begin();
+      return Error{ErrorCode::Malformed, line.place(static_cast<std::size_t>(column)), item.error().text()};
     }
-    const auto row = csv_row(names, line);
-    if (!row) return Error{ErrorCode::Malformed, place, row.error().text()};
-    MC2_ASSIGN(auto item, item_of(row.value(), place));
-    items.push_back(std::move(item));
-  }
-  if (!items.empty()) return items;
-  return Error{ErrorCode::Malformed, "", "holds no plan"};
+    items.push_back(std::move(item).value());
+    return {};
+  };
+  MC2_TRY(read_csv(text, "", {names, "plan", std::string_view::npos, true, false}, take));
+  return items;
 }
 
 Result<std::string> write_csv_ranges(const planner::PlanRanges& ranges) {
@@ -320,8 +302,8 @@ Result<std::string> blocks_in(const json& groups) {
   return list_text(parts, "+");
 }
 
-/// The row of one m, with the cells that the table has for all m. Errors: Malformed.
-Result<TableRow> m_table_row(const json& table, const std::string& m, const json& entry) {
+/// The item of one m, from its entry and the cells that the table has for all m. Errors: Malformed.
+Result<ExportItem> m_table_item(const json& table, const std::string& m, const json& entry) {
   if (!entry.is_object()) return Error{ErrorCode::Malformed, "", "is no object"};
   TableRow row;
   for (const char* name : {"kind", "n", "k", "dtype", "ranks"})
@@ -335,7 +317,7 @@ Result<TableRow> m_table_row(const json& table, const std::string& m, const json
   if (entry.contains("plan")) {
     MC2_ASSIGN(row.plan, decode_plan(entry["plan"].dump(-1, ' ', false, json::error_handler_t::replace)));
   }
-  return row;
+  return item_of(row);
 }
 
 } // namespace
@@ -350,11 +332,10 @@ Result<std::vector<ExportItem>> read_m_table(std::string_view text) {
   std::map<std::int64_t, ExportItem> by_m;
   for (const auto& [m, entry] : table["plans"].items()) {
     const std::string place = "plans." + one_line(m, 32);
-    const auto row = m_table_row(table, m, entry);
-    if (!row) return Error{ErrorCode::Malformed, place, row.error().text()};
-    MC2_ASSIGN(auto item, item_of(row.value(), place));
-    const std::int64_t own_m = item.plan.op.m;
-    if (!by_m.try_emplace(own_m, std::move(item)).second)
+    auto item = m_table_item(table, m, entry);
+    if (!item) return Error{ErrorCode::Malformed, place, item.error().text()};
+    const std::int64_t own_m = item.value().plan.op.m;
+    if (!by_m.try_emplace(own_m, std::move(item).value()).second)
       return Error{ErrorCode::Malformed, place, "is the second plan of m=" + std::to_string(own_m)};
   }
   std::vector<ExportItem> items;

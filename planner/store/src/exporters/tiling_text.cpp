@@ -136,10 +136,10 @@ Result<TilingValues> tiling_values(std::string_view text) {
 Result<planner::OpSpec> tiling_operator(std::string_view text, const TilingValues& values) {
   planner::OpSpec op;
   MC2_ASSIGN(op.kind, kind_in(text));
-  std::string missing;
+  std::vector<std::string_view> missing;
   const auto required = [&](std::string_view name) {
     const auto value = value_of(values, name);
-    if (!value) missing += (missing.empty() ? "" : ", ") + std::string(name);
+    if (!value) missing.push_back(name);
     return value.value_or(1);
   };
   const std::int64_t ranks = required("rankDim"), rows = required("rankM");
@@ -147,7 +147,8 @@ Result<planner::OpSpec> tiling_operator(std::string_view text, const TilingValue
   op.k = required("rankK");
   const auto dtype = dtype_of(required("dataType"));
   if (!missing.empty())
-    return malformed("", "sets no " + missing + "; where the struct has none, a comment may, e.g. // rankDim = 8");
+    return malformed(
+        "", "sets no " + list_text(missing) + "; where the struct has none, a comment may, e.g. // rankDim = 8");
   if (!dtype) return malformed("dataType", "is none of HCCL's 0 (int8), 3 (fp16), 4 (fp32) and 11 (bfp16)");
   if (ranks > planner::kMaxWorldSize || rows > planner::kMaxSize)
     return malformed(ranks > planner::kMaxWorldSize ? "rankDim" : "rankM", "is out of range");

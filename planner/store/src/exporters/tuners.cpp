@@ -47,18 +47,17 @@ const std::vector<HcclAlgorithms>& hccl_algorithms() {
 
 /// Errors: InvalidSpec, listing the algorithms of the collective.
 Result<void> require_hccl_algorithm(Collective collective, const std::array<std::string, 3>& named) {
-  std::string legal;
+  std::vector<std::string> legal;
   for (const HcclAlgorithms& row : hccl_algorithms()) {
     if (row.collective != collective) continue;
     for (const std::string_view name : row.templates) {
       if (row.engine == named[0] && row.executor == named[1] && name == named[2]) return {};
-      legal += (legal.empty() ? "" : ", ") + std::string(row.engine) + ":" + std::string(row.executor) + ":" +
-               std::string(name);
+      legal.push_back(std::string(row.engine) + ":" + std::string(row.executor) + ":" + std::string(name));
     }
   }
   return Error{ErrorCode::InvalidSpec, "--algorithm",
                "is " + named[0] + ":" + named[1] + ":" + named[2] + ", by which HCCL has no " +
-                   std::string(to_string(collective)) + " that a rule can choose; legal: " + legal};
+                   std::string(to_string(collective)) + " that a rule can choose; legal: " + list_text(legal)};
 }
 
 template <std::size_t N>

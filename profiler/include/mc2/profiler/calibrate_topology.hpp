@@ -24,11 +24,6 @@ struct CalibrateOptions {
   /// Standard deviation of log(predicted / measured). It covers the error of the model itself: alpha-beta sums ignore
   /// congestion and protocol switches.
   double measurement_spread = 0.1;
-  /// Standard deviation of a latency's logarithm, for a topology that does not state the uncertainty of its constants.
-  /// Published latencies come from other machines, hence a factor of e either way.
-  double latency_log_spread = 1;
-  /// The same for a bandwidth. Published bandwidths are of the same hardware; large messages come about this close.
-  double bandwidth_log_spread = 0.1;
 };
 
 /// The factor on one constant. It applies to all protocols.
@@ -50,11 +45,11 @@ struct TopologyCalibration {
 /// Scales the launch cost, latencies, bandwidths and network message time of a topology so that the fastest algorithm
 /// takes the measured times.
 ///   method    maximum a posteriori with Ceres: minimises the squared log residuals plus the squared log factors, each
-///             divided by its spread. A factor's spread is the topology's uncertainty where it states one, else that of
-///             the options.
+///             divided by its spread. A factor's spread is the topology's uncertainty where it states one, else a
+///             factor of e for latencies and 0.1 for bandwidths.
 ///   result    a constant that the points do not determine keeps its published value and its spread; the topology's
 ///             uncertainty holds the spreads that remain.
-///   interval  relative_interval is planner::kNormal95 times the rms log residual, at least measurement_spread and at
+///   interval  relative_interval is planner::kNormal90 times the rms log residual, at least measurement_spread and at
 ///             most planner::kMaxRelativeInterval.
 /// Errors: CannotFit (no points, more than kMaxCalibrationPoints, or a time that is not finite and positive),
 /// InvalidSpec and Infeasible as planner::collective_times, with the point's number in the field.

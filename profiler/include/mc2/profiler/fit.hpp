@@ -8,6 +8,7 @@
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/profile.hpp"
+#include "mc2/profiler/statistics.hpp"
 
 #pragma GCC visibility push(default)
 
@@ -27,19 +28,16 @@ inline constexpr double kMaxFitSize = 1e18;
 inline constexpr double kMaxFitTimeUs = 1e15;
 
 struct FitOptions {
-  double quantile = 0.25;             ///< the quantile of a size's samples that is fitted
-  double robust_scale = 0.05;         ///< relative residual beyond which the loss grows linearly (Huber)
-  int min_point_count = 3;            ///< fewest distinct sizes, at least 3; richer families need 6 to 12
-  double cross_validation_gain = 0.8; ///< a richer family must have at most this fraction of the simpler one's error
+  double quantile = kLowQuantile; ///< the quantile of a size's samples that is fitted
+  double robust_scale = 0.05;     ///< relative residual beyond which the loss grows linearly (Huber)
 
-  /// Errors: InvalidSpec naming the option: quantile in [0, 1], robust_scale > 0, min_point_count >= 3,
-  /// cross_validation_gain in (0, 1].
+  /// Errors: InvalidSpec naming the option: quantile in [0, 1], robust_scale > 0.
   [[nodiscard]] Result<void> validate() const;
 };
 
-/// Fits every family that has enough points and keeps the one that predicts best, but a simpler one unless a richer one
-/// is clearly better. Points of equal size are merged into their median; beyond 128 distinct sizes, neighbours are
-/// merged, too.
+/// Fits every family that has enough points, of which there are at least three, and keeps the one that predicts best,
+/// but a simpler one unless a richer one is clearly better. Points of equal size are merged into their median; beyond
+/// 128 distinct sizes, neighbours are merged, too.
 ///   residual  r_i = (t(x_i) - t_i) / t_i under Huber's loss of scale robust_scale. Parameters are bounded so that the
 ///             curve is positive and does not fall. The knot is a parameter.
 ///   start     exact fits of few points; the best of them by capped errors, then relative least squares over the points
@@ -51,10 +49,10 @@ struct FitOptions {
 ///   error     quality.cross_validated_rms: the relative rms over interior sizes, each left out in turn (nearly equal
 ///             sizes together), and over both end sizes as fitted, corrected for the mean leverage p/n.
 ///   choice    the simplest family that no richer one clearly beats. A richer family clearly beats a simpler one when
-///             its error is at most cross_validation_gain of the simpler one's, and the simpler one's error is
+///             its error is at most 0.8 of the simpler one's, and the simpler one's error is
 ///             above 1.5 standard errors of the points (median of 1.36 relative_spread / sqrt(sample_count)). To beat
 ///             affine it also needs half the error, or a paired t test of the sizes' errors at 1 %. Interpolation must
-///             beat every other family with 0.75 of cross_validation_gain. quality.reason names every family tried with
+///             beat every other family with 0.6 of its error. quality.reason names every family tried with
 ///             its error, and why the chosen one won.
 ///   interval  relative_interval = t_0.95(n-p) sqrt(max(s^2 (1 + p/n), cv^2) + spread^2), s^2 = sum r_i^2 / (n-p),
 ///             n sizes, p parameters (0 for interpolation, which has no residuals and relies on cv), cv the

@@ -89,18 +89,14 @@ struct TimingKey {
 };
 
 /// One run of a fused operator. Numbers that the log does not state are 0. Times in us.
-struct FusedTiming {
-  std::string blocks; ///< as planner::parse_cut reads it, or the digest of a plan
+struct FusedTiming : planner::CutRuns {
   std::optional<planner::Collective> collective{};
   std::optional<planner::Lane> first_lane{};
   std::int64_t m = 0, n = 0, k = 0; ///< as in planner::OpSpec
   std::int64_t shards = 0;          ///< m / the rows of one rank's A or result, whichever has fewer
   std::optional<planner::DType> dtype{};
-  double fused_us = 0;
-  double serial_us = 0, compute_us = 0, communication_us = 0; ///< uncut, timed beside the fused run
-  double compute_blocks_us = 0, communication_blocks_us = 0;  ///< sums over the run's own blocks
-  std::string log{};                                          ///< the log's name, for messages; empty: it has none
-  std::int64_t line = 0;                                      ///< the line of the log, from 1; 0: unknown
+  std::string log{};     ///< the log's name, for messages; empty: it has none
+  std::int64_t line = 0; ///< the line of the log, from 1; 0: unknown
 
   /// "cuts.csv:2", for messages; empty where the line is unknown.
   [[nodiscard]] std::string place() const;

@@ -26,12 +26,15 @@ struct Contender {
   std::vector<double> communication_us; ///< the variant's uncut collective alone
   bool is_serial = false;               ///< its schedule is itself serial, so it cannot win
   std::string measured_at = {};         ///< Bench::date()
+  double confidence = 0.95; ///< of its benefit's interval; race() makes it such that all of a race's hold with 95 %
 
   [[nodiscard]] planner::Validation validation() const;
 };
 
 struct RaceSettings {
-  int min_rounds = 6; ///< run whatever the budget. Default: the fewest pairs whose median has a 95 % interval
+  /// Run whatever the budget. Default: the fewest pairs whose median has a 95 % interval; several contenders need a
+  /// few more, within max_rounds.
+  int min_rounds = 6;
   int max_rounds = 61;
   double relative_half_width = 0.01; ///< the race ends when every contender's fused/serial interval is this narrow
   /// No round starts after this time, except the first min_rounds. Finding the serial variant and warming up count.
@@ -72,7 +75,7 @@ struct Race {
                                 const std::string& label, const TuneHooks& hooks = {});
 
 /// The observation that recalibration learns from: medians of the contender's times and of its variant's uncut parts.
-[[nodiscard]] RaceObservation observation_of(const Contender& contender);
+[[nodiscard]] planner::MeasuredCut observation_of(const Contender& contender);
 
 /// Estimate of the rounds that a race still takes: until every interval should be narrow enough or the budget ends. The
 /// width of an interval falls with the square root of the number of rounds.
@@ -80,9 +83,10 @@ struct Race {
 [[nodiscard]] int missing_rounds(const Race& race, const RaceSettings& settings, std::chrono::nanoseconds round_time,
                                  std::chrono::nanoseconds budget_left);
 
-/// Index of the contender to keep, or -1 when there is none. The whole 95 % interval of its benefit in the first race
-/// is above zero, and in no race the whole interval is below zero. Of several such contenders, the one with the largest
-/// worst benefit over the races wins.
+/// Index of the contender to keep, or -1 when there is none. The whole interval of its benefit in the first race is
+/// above zero, and in no race the whole interval is below zero. The intervals of all contenders hold together with 95
+/// %, so a race of cuts that gain nothing keeps one with 2.5 % at most, however many there are. Of several such
+/// contenders, the one with the largest worst benefit over the races wins.
 /// @param races  at least one. All have the same contenders, but may time them in different ways
 [[nodiscard]] int winner_of(std::span<const Race> races);
 

@@ -11,16 +11,6 @@
 
 namespace mc2::profiler {
 
-/// Measured times of one cut, and of the uncut parts that ran moments before and after it.
-struct RaceObservation {
-  planner::Variant variant;
-  planner::Cut cut;
-  double fused_us = 0;
-  double compute_us = 0;                                     ///< uncut matmul alone
-  double communication_us = 0;                               ///< uncut collective alone
-  double compute_blocks_us = 0, communication_blocks_us = 0; ///< sum over the cut's blocks, per lane; 0: not timed
-};
-
 struct RecalibrateOptions {
   /// Expected relative error of a profiled slow-down: standard deviation of the prior of its logarithm.
   double slowdown_spread = 0.1;
@@ -54,10 +44,11 @@ struct Recalibration {
 ///               planner::kMaxCurveInterval. The residuals are normal; their variance has a scaled inverse chi-square
 ///               prior worth kPriorObservationCount residuals of measurement_spread (Gelman et al., Bayesian Data
 ///               Analysis, 2013, §2.6).
+/// @param observations  measured cuts, with the times of their uncut parts moments before and after
 /// docs/cost_model.md §6. Errors: CannotFit (no observations, or a time that is not positive and finite), UnknownName
 /// (a variant that the model does not know), and as CostModel::validate and planner::predict_cut.
 [[nodiscard]] Result<Recalibration> recalibrate(const planner::CostModel& model,
-                                                std::span<const RaceObservation> observations,
+                                                std::span<const planner::MeasuredCut> observations,
                                                 const RecalibrateOptions& options = {});
 
 } // namespace mc2::profiler

@@ -15,18 +15,6 @@
 
 namespace mc2::profiler {
 
-/// A cut that the caller's own executor ran. Times in us; all but fused_us are 0 where they were not measured.
-struct MeasuredCut {
-  planner::Variant variant;
-  planner::Cut cut;
-  double fused_us = 0;                                        ///< median
-  double serial_us = 0, compute_us = 0, communication_us = 0; ///< uncut
-  double relative_error = 0; ///< standard error of fused_us, relative; 0 where unknown, which counts as kUsualError
-  int run_count = 1;
-  double compute_blocks_us = 0, communication_blocks_us = 0; ///< sum over a lane's blocks, as they ran in the cut
-};
-
-inline constexpr double kUsualError = 0.01;
 /// Most different cuts that one refinement learns from.
 inline constexpr std::size_t kMaxMeasuredCuts = 256;
 
@@ -99,7 +87,7 @@ struct Refinement {
 /// in another unit, and would be believed to be the machine's speed. Errors: InvalidSpec, naming the time, the cut and
 /// what the lane takes; as planner::restricted_to().
 [[nodiscard]] Result<void> validate_uncut_times(const planner::OpSpec& op, const planner::CostModel& model,
-                                                const MeasuredCut& cut);
+                                                const planner::MeasuredCut& cut);
 
 /// Learns from cuts that the caller ran elsewhere.
 ///   factors   the slow-downs and the fixed cost per block, which neither lane shows alone, are fitted as in
@@ -119,7 +107,8 @@ struct Refinement {
 /// Errors: InvalidSpec (settings, too many cuts, as planner::validate_measured_cut), CannotFit (a time that is not
 /// positive and finite, or as validate_uncut_times), and as planner::predict_cut.
 [[nodiscard]] Result<Refinement> refine(const planner::OpSpec& op, const planner::CostModel& model,
-                                        std::span<const MeasuredCut> measured, const RefineSettings& settings = {});
+                                        std::span<const planner::MeasuredCut> measured,
+                                        const RefineSettings& settings = {});
 
 } // namespace mc2::profiler
 

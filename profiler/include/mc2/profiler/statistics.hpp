@@ -20,6 +20,9 @@ struct Interval {
 /// q lies in [0, 1].
 [[nodiscard]] double quantile(std::span<const double> values, double q);
 
+/// The quantile of a size's times that is watched and fitted: interruptions hardly change it.
+inline constexpr double kLowQuantile = 0.25;
+
 /// quantile() at 0.5. `values` must not be empty.
 [[nodiscard]] double median(std::span<const double> values);
 
@@ -33,10 +36,10 @@ struct Interval {
 /// quantile; 0 < confidence < 1.
 [[nodiscard]] Interval quantile_interval(std::span<const double> values, double q, double confidence);
 
-/// Marks values further than `limit` times robust_deviation() from the median, on the slow AND the fast side, but never
-/// a value within 10 % of the median. With fewer than 5 values or a deviation of 0, only values beyond a factor of 2 of
-/// the median are marked. Default: 6 deviations keep every value of a long-tailed, uninterrupted series.
-[[nodiscard]] std::vector<bool> find_outliers(std::span<const double> values, double limit = 6.0);
+/// Marks values further than 6 times robust_deviation() from the median, on the slow AND the fast side, but never a
+/// value within 10 % of the median. With fewer than 5 values or a deviation of 0, only values beyond a factor of 2 of
+/// the median are marked. 6 deviations keep every value of a long-tailed, uninterrupted series.
+[[nodiscard]] std::vector<bool> find_outliers(std::span<const double> values);
 
 /// Standard deviation (with n - 1) / mean; 0 for fewer than 2 values or a mean of 0.
 [[nodiscard]] double relative_deviation(std::span<const double> values) noexcept;

@@ -21,9 +21,7 @@ inline constexpr int kWarmUpShare = 8;
 struct StoppingOptions {
   int min_count = 7;
   int max_count = 40;
-  double quantile = 0.25; ///< the low quantile that is fitted
-  double confidence = 0.90;
-  double relative_half_width = 0.02; ///< stop when the quantile's interval is this narrow
+  double relative_half_width = 0.02; ///< stop when the 90 % interval of kLowQuantile is this narrow
 
   /// Sets max_count to `count`, and lowers min_count to it where min_count is larger.
   void limit(int count) {
@@ -31,8 +29,7 @@ struct StoppingOptions {
     min_count = std::min(min_count, count);
   }
 
-  /// Errors: InvalidSpec naming the option: counts 1 <= min <= max, quantile and confidence inside (0, 1), width >=
-  /// 0.
+  /// Errors: InvalidSpec naming the option: counts 1 <= min <= max, width >= 0.
   [[nodiscard]] Result<void> validate() const;
 };
 

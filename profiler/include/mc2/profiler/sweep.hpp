@@ -34,10 +34,6 @@ struct SweepOptions {
   /// visit the cases in the order given, so put the most important ones first.
   int max_measurement_count = 0;
   int max_round_count = 0; ///< the sweep ends after this many recorded rounds; 0 for no limit
-  /// Reference cases for each component: its cheapest finished cases, which stay in every round while another case of
-  /// the component is unfinished. Without them, the drift of late rounds could not be separated from the size of the
-  /// cases that are still timed. Default: kMinDriftRows, which estimate_drift needs.
-  int reference_case_count = 4;
 
   /// Errors: InvalidSpec naming the option: counts and budget >= 0, stopping as StoppingOptions::validate.
   [[nodiscard]] Result<void> validate() const;
@@ -68,7 +64,7 @@ struct CaseSummary {
   std::string name;
   int sample_count = 0;
   int outlier_count = 0;
-  double low_quantile_us = 0; ///< at StoppingOptions::quantile
+  double low_quantile_us = 0; ///< at kLowQuantile
   double median_us = 0;
   double p95_us = 0;
   double noise_ratio = 0; ///< standard deviation / mean, outliers excluded

@@ -45,7 +45,6 @@ struct TuneSettings {
   RaceSettings race;
   planner::PlanOptions plan;
   std::optional<planner::Variant> only; ///< plan with this variant alone, even if the model knows others
-  int contender_count = 4;              ///< how many cuts choose_contenders() picks by block count
   std::shared_ptr<const planner::CostModel> known_model =
       nullptr; ///< used instead of profiling; of the bench's machine; shared with the caller
 
@@ -76,13 +75,6 @@ struct Tuned {
 /// Errors: as Bench, Keeper and run_sweep; Cancelled keeps what was measured.
 [[nodiscard]] Result<SweepSummary> profile(Bench& bench, const ProfileSettings& settings, Keeper& keeper,
                                            const TuneHooks& hooks = {});
-
-/// The best cuts that differ enough to be worth racing: the best plan and the best cuts of clearly different block
-/// counts, together at most `count`, and the best cut of every other variant that is not far behind.
-/// Errors: as planner::make_plan.
-[[nodiscard]] Result<std::vector<planner::Plan>> choose_contenders(const planner::OpSpec& op,
-                                                                   const planner::CostModel& model,
-                                                                   const planner::PlanOptions& options, int count);
 
 /// THE tuner for the program, host programs, Python and PyTorch. Its steps:
 ///   model  profiles (earlier samples of `keeper` count) and fits, unless settings.known_model is given.

@@ -27,14 +27,19 @@ struct Logs {
   std::function<void(const std::string&)> event; ///< called with a line for the operator of the service
 };
 
+/// Opens the service that a listener serves.
+using OpenService = std::function<Result<std::unique_ptr<Service>>()>;
+
 /// The wire: HTTP/1.1 by Boost.Beast on a TCP port (with TLS, if there is a certificate) and, if asked, a Unix socket.
 /// The service sees a request only after all of it has arrived within the limits (docs/adr/0008-beast-on-the-wire.md).
 class Listener {
  public:
-  /// Binds the port and the socket. Errors: InvalidSpec (the address is none, or admits the network without tokens and
-  /// TLS; the certificate; the socket's path), Unsupported (the port is taken or not permitted; the socket is in use or
-  /// cannot be made).
-  [[nodiscard]] static Result<std::unique_ptr<Listener>> open(Service& service, const Config& config, Logs logs);
+  /// Binds the port and the socket, opens the service, which may make a store, and then lets clients connect. Errors:
+  /// InvalidSpec (the address is none, or admits the network without tokens and TLS; the certificate; the socket's
+  /// path), Unsupported (the port is taken or not permitted; the socket is in use or cannot be made); those of
+  /// `open_service`.
+  [[nodiscard]] static Result<std::unique_ptr<Listener>> open(const OpenService& open_service, const Config& config,
+                                                              Logs logs);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;

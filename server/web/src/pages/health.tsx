@@ -1,10 +1,9 @@
 import type {ComponentChildren} from "preact";
-import {useEffect, useState} from "preact/hooks";
 import {api} from "../api";
 import type {Readiness} from "../api";
 import {count, percent, time} from "../format";
 import {History, serviceCharts} from "../history";
-import {useChanges, useLoaded} from "../hooks";
+import {useChanges, useLoaded, useRound} from "../hooks";
 import {parseMetrics, total} from "../metrics";
 import type {Metric} from "../metrics";
 import {Facts, Shown, Table} from "../parts";
@@ -74,11 +73,7 @@ function Counters({metrics}: {metrics: Metric[]}) {
 }
 
 export function HealthPage() {
-  const [round, setRound] = useState(0);
-  useEffect(() => {
-    const timer = setInterval(() => setRound((n) => n + 1), refreshMs);
-    return () => clearInterval(timer);
-  }, []);
+  const round = useRound(refreshMs);
   const ready = useLoaded(`ready ${round} ${useChanges()}`, () => api.readiness());
   const version = useLoaded("version", () => api.version());
   const metrics = useLoaded(`metrics ${round}`, async () => parseMetrics(await api.metrics()));

@@ -6,12 +6,21 @@ import {count, percent, sentence, time} from "../format";
 import {useLoaded} from "../hooks";
 import {dtypes} from "../kinds";
 import {Choice, machineChoices, NumberField, ProblemBox, Shown, Table, wholeDigest} from "../parts";
+import {parameters} from "../types";
 import type {Llm, LlmPlan, LlmSite, LlmStep, Machine, Provenance} from "../types";
 
 /** Content of the form. Every field but `llm` is a query parameter of the same name. */
 type Question = Record<"llm" | "ranks" | "first_m" | "m" | "dtype" | "machine", string>;
 
-const usual: Question = {llm: "", ranks: "8", first_m: "1", m: "16384", dtype: "", machine: ""};
+const {LlmRanks: legalRanks, LlmFirst: legalFirst, LlmLast: legalLast} = parameters;
+const usual: Question = {
+  llm: "",
+  ranks: String(legalRanks.default),
+  first_m: String(legalFirst.default),
+  m: String(legalLast.default),
+  dtype: "",
+  machine: "",
+};
 const fieldNames = Object.keys(usual) as (keyof Question)[];
 
 const fromParameters = (given: URLSearchParams): Question =>
@@ -22,8 +31,6 @@ interface OwnConfig {
   name: string;
   text: string;
 }
-
-const longestStep = 65_536;
 
 /** Planning the ranges of all operators takes longer than the default deadline of one plan. */
 const deadlineMs = 30_000;
@@ -54,8 +61,8 @@ function QuestionForm({question, own, llms, machines, onOwn}: FormProps) {
     onOwn({name: file.name.replace(/\.json$/, ""), text: await file.text()});
     location.hash = `#/llms${query(draft)}`;
   };
-  const number = (name: keyof Question, label: string, min: number, max: number) => (
-    <NumberField label={label} value={draft[name]} min={min} max={max} onInput={(value) => set(name, value)} />
+  const number = (name: keyof Question, label: string, {minimum, maximum}: {minimum: number; maximum: number}) => (
+    <NumberField label={label} value={draft[name]} min={minimum} max={maximum} onInput={(value) => set(name, value)} />
   );
   const choice = (name: keyof Question, label: string, values: [value: string, text: string][]) => (
     <Choice label={label} value={draft[name]} values={values} onChange={(value) => set(name, value)} />
@@ -77,9 +84,9 @@ function QuestionForm({question, own, llms, machines, onOwn}: FormProps) {
           onChange={(event) => void takeFile(event.currentTarget.files?.[0])}
         />
       </label>
-      {number("ranks", "ranks", 2, 65536)}
-      {number("first_m", "m from", 1, longestStep)}
-      {number("m", "to", 1, longestStep)}
+      {number("ranks", "ranks", legalRanks)}
+      {number("first_m", "m from", legalFirst)}
+      {number("m", "to", legalLast)}
       {choice("dtype", "Element type", [["", "the model's"], ...dtypes.map((name): [string, string] => [name, name])])}
       {choice("machine", "Machine", machineChoices(machines))}
       <button type="submit">Ask for its layers</button>

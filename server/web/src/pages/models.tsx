@@ -1,5 +1,5 @@
 import {useState} from "preact/hooks";
-import {api, query} from "../api";
+import {api, longestPage, query} from "../api";
 import {Chart} from "../chart";
 import {bytes, count, counted, date, opText, percent, sentence, shortDigest, size, time, timeMarks} from "../format";
 import {useChanges, useLoaded, useTitle} from "../hooks";
@@ -9,7 +9,7 @@ import {optionsKey} from "./plans";
 
 export function ModelsPage() {
   const loaded = useLoaded(`models ${useChanges()}`, async () => {
-    const [{items}, machines] = await Promise.all([api.models({limit: 1000}), api.machines()]);
+    const [{items}, machines] = await Promise.all([api.models({limit: longestPage}), api.machines()]);
     return {items, machines};
   });
   return (

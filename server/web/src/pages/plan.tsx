@@ -1,4 +1,4 @@
-import {api, query} from "../api";
+import {api, longestPage, query} from "../api";
 import {Decisions} from "../decisions";
 import {cutText, opText, percent, sentence, shortDigest, signedTime, time, variantText} from "../format";
 import {useChanges, useLoaded, useTitle} from "../hooks";
@@ -146,7 +146,7 @@ async function purposesOf(digest: string, op: Op, machine: string): Promise<stri
     dtype: op.dtype,
     ranks: op.world_size,
     machine,
-    limit: 1000,
+    limit: longestPage,
   });
   return items.filter((item) => item.digest === digest).map(({purpose}) => purpose ?? "");
 }

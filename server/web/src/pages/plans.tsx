@@ -1,5 +1,5 @@
 import {useState} from "preact/hooks";
-import {api, query} from "../api";
+import {api, longestPage, query} from "../api";
 import {counted, gainText, minute, optionsText, shortDigest} from "../format";
 import {History, planCharts} from "../history";
 import {useChanges, useLoaded} from "../hooks";
@@ -9,7 +9,7 @@ import type {Column} from "../parts";
 import {purposeText} from "../purpose";
 import type {Listed, Machine, Op} from "../types";
 
-const pageSize = 50, longestPage = 1000;
+const pageSize = 50;
 const fields = ["op", "m", "n", "k", "dtype", "ranks", "machine"];
 
 /** The text of an operator's options in an address: "none" where it has none. */

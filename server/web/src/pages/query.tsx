@@ -1,9 +1,9 @@
 import {useEffect, useState} from "preact/hooks";
-import {api, query} from "../api";
+import {api, longestPage, query} from "../api";
 import type {Parameters} from "../api";
 import {count, cutText, opText, percent, sentence, shortDigest} from "../format";
 import {useChanges, useLoaded} from "../hooks";
-import {choosesExperts, dtypes, hasExperts, kinds, pools} from "../kinds";
+import {choosesExperts, dtypes, hasExperts, kinds, poolings, pools} from "../kinds";
 import {
   Choice, Facts, machineChoices, MachineLink, machineName, machineOf, NumberField, ProblemBox, Shown, wholeDigest,
 } from "../parts";
@@ -124,7 +124,7 @@ function QuestionForm({question, machines}: {question: Question; machines: Machi
       {choice("op", "Operator", same(kinds))}
       {["m", "n", "k"].map(number)}
       {hasTables && ofTables.slice(0, 2).map(number)}
-      {hasTables && choice("pooling", "pooling", same(["sum", "mean"]))}
+      {hasTables && choice("pooling", "pooling", same(poolings))}
       {hasExperts(draft.op) && number("experts_per_rank")}
       {choosesExperts(draft.op) && ["experts", "top_k"].map(number)}
       {choice("dtype", "Element type", same(dtypes))}
@@ -191,7 +191,7 @@ function modelFor(op: Op, models: Listed[]): Listed | undefined {
 function Explorer({answer, options}: {answer: Answer; options: string}) {
   const {op} = answer.plan;
   const machine = answer.plan.fingerprint;
-  const filter = {op: op.kind, k: op.k, dtype: op.dtype, ranks: op.world_size, limit: 1000};
+  const filter = {op: op.kind, k: op.k, dtype: op.dtype, ranks: op.world_size, limit: longestPage};
   const found = useLoaded(JSON.stringify([filter, machine]), async () => {
     const [models, machines] = await Promise.all([api.models(filter), api.machines()]);
     const digest = machineOf(machine, machines)?.digest;
@@ -223,7 +223,7 @@ const noQuestion: Question = {op: kinds[0]!, m: "", n: "", k: "", dtype: "f32", 
 
 export function QueryPage({given}: {given: URLSearchParams}) {
   const loaded = useLoaded("kept", async () => {
-    const [models, machines]: [List, Machine[]] = await Promise.all([api.models({limit: 1000}), api.machines()]);
+    const [models, machines]: [List, Machine[]] = await Promise.all([api.models({limit: longestPage}), api.machines()]);
     return {models: models.items, machines};
   });
   const newest = loaded.value?.models[0];

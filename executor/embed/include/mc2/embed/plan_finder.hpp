@@ -24,8 +24,13 @@ namespace mc2::embed {
 
 /// The plan of one block: the machine's backend runs matmul and collective one after the other, as a program without
 /// mc2 does. It is correct on every machine. Its times are 0, because no model predicts them; its strategy is "given".
-/// Errors: InvalidSpec (op); UnknownName if this build has no backend of the fingerprint's name; Unsupported.
+/// Errors: InvalidSpec (op, check_ranks()); UnknownName if this build has no backend of the fingerprint's name;
+/// Unsupported.
 [[nodiscard]] Result<planner::Plan> uncut_plan(const planner::OpSpec& op, const planner::Fingerprint& machine);
+
+/// Checks that an operator has as many ranks as a machine; else nothing could run its plan there. A fingerprint without
+/// a number of ranks stands for any. Errors: InvalidSpec.
+[[nodiscard]] Result<void> check_ranks(const planner::OpSpec& op, const planner::Fingerprint& machine);
 
 /// Where a PlanFinder looks. The order is: plan files, service, kept plans (stores), own planner (models).
 struct FinderOptions {
@@ -33,7 +38,9 @@ struct FinderOptions {
   std::optional<client::Options> service = std::nullopt;
   client::ServiceOptions waiting = {};
   /// Read, and made when missing, for plans of the service. If it may not be written, it is only read, or left out if
-  /// it is missing. Empty: none.
+  /// it is missing or if no file can be there (a directory, /dev/null); find() then says why it was left out. One that
+  /// is damaged, of a newer version or may not be read is an error of open(), even if there are other places: its plans
+  /// would be missed silently. Empty: none.
   std::filesystem::path store = {};
   /// Further stores that are only read, lowest priority first.
   std::vector<std::filesystem::path> read_only_stores = {};

@@ -88,7 +88,9 @@ class PreparedBench : public profiler::Bench {
 /// nor check.
 [[nodiscard]] Result<void> check_holds_every_rank(const executor::Communicator& communicator);
 
-/// A bench with random matrices of one operator on one communicator.
+/// A bench with random matrices of one operator on one communicator. profiler::tune() on it may take longer than its
+/// budget: a round of every block length and six pairs of every contender are always run, and making and checking the
+/// operands does not count. TuneHooks::is_cancelled is the way to a deadline.
 class Workbench final : public PreparedBench {
  public:
   /// Opens a communicator of its own. Errors: as on() and Backend::open. Throws SystemError.
@@ -112,7 +114,6 @@ class Workbench final : public PreparedBench {
   /// Puts new numbers into A, poisons the outputs, runs the plan once and compares the result with the oracle. With
   /// virtual compute only the collective is checked. Errors: Mismatch, and as ready().
   [[nodiscard]] Result<executor::Verification> check(const planner::Plan& plan);
-  [[nodiscard]] Result<executor::Verification> check(const planner::Cut& cut, const planner::Variant& variant);
   [[nodiscard]] Result<void> verify(const planner::Plan& plan) override;
 
  private:

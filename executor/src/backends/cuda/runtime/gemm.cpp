@@ -9,6 +9,7 @@
 
 #include "backends/cuda/runtime/cublas_lt.hpp"
 #include "mc2/planner/error.hpp"
+#include "mc2/planner/text.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -130,13 +131,11 @@ std::vector<planner::MatmulTile> described_tiles() {
 }
 
 Result<int> read_tile(std::string_view name) {
-  std::string legal;
-  for (const LibraryTile& known : kNamedTiles) {
-    if (known.name == name) return static_cast<int>(known.tile);
-    legal += (legal.empty() ? "" : ", ") + std::string(known.name);
-  }
+  const auto known = std::ranges::find(kNamedTiles, name, &LibraryTile::name);
+  if (known != kNamedTiles.end()) return static_cast<int>(known->tile);
   return Error{ErrorCode::InvalidSpec, "variant",
-               "there is no tile \"" + std::string(name.substr(0, 64)) + "\"; legal: " + legal};
+               "there is no tile \"" + std::string(name.substr(0, 64)) +
+                   "\"; legal: " + list_text(kNamedTiles, &LibraryTile::name)};
 }
 
 std::uint32_t alignment_of(const void* address) noexcept {

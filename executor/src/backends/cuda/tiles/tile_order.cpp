@@ -81,25 +81,24 @@ void TileOrder::deal() {
   std::vector<std::int32_t> counts(static_cast<std::size_t>(op_.world_size)); // next index, by owner
   for (std::size_t block = 0; block < blocks_.size(); ++block) {
     for (int owner = 0; owner < op_.world_size; ++owner) {
-      const Part part = part_of(owner, block);
+      const Range part = part_of(owner, block);
       for (Tile& tile : std::span(dealt_).subspan(part.first, part.count))
         tile.index = counts[static_cast<std::size_t>(owner)]++;
     }
   }
 }
 
-TileOrder::Part TileOrder::part_of(int owner, std::size_t block) const noexcept {
+Range TileOrder::part_of(int owner, std::size_t block) const noexcept {
   const auto place_of = [&](std::int64_t row) { return static_cast<std::int64_t>(dealt_.size()) * row / op_.m; };
   const std::int64_t begin = place_of(blocks_[block].first_row);
   const std::int64_t count = place_of(blocks_[block].first_row + blocks_[block].row_count) - begin;
-  const std::int64_t first = count * owner / op_.world_size, end = count * (owner + 1) / op_.world_size;
-  return {static_cast<std::size_t>(begin + first), static_cast<std::size_t>(end - first)};
+  return executor::part_of({begin, count}, owner, op_.world_size);
 }
 
 std::vector<Tile> TileOrder::dealt_tiles(int rank, std::size_t block, int first_distance, int end_distance) const {
   std::vector<Tile> tiles;
   for (int distance = first_distance; distance < end_distance; ++distance) {
-    const Part part = part_of((rank + distance) % op_.world_size, block);
+    const Range part = part_of((rank + distance) % op_.world_size, block);
     for (const Tile& tile : std::span(dealt_).subspan(part.first, part.count))
       tiles.emplace_back(tile).distance = distance;
   }

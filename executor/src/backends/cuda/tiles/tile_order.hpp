@@ -6,6 +6,7 @@
 
 #include "backends/cuda/tiles/tile_kernel.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "range.hpp"
 #include "stage.hpp"
 
 namespace mc2::executor::cuda {
@@ -30,12 +31,9 @@ class TileOrder {
     int distance;
     std::int64_t a_row, c_row;
   };
-  /// A range of dealt_.
-  struct Part {
-    std::size_t first, count;
-  };
   void deal();
-  [[nodiscard]] Part part_of(int owner, std::size_t block) const noexcept;
+  /// The tiles of dealt_ that `owner` sums in a block.
+  [[nodiscard]] Range part_of(int owner, std::size_t block) const noexcept;
   [[nodiscard]] std::vector<Tile> raster(std::span<const Row> rows) const;
   [[nodiscard]] std::vector<Tile> shard_tiles(int rank, std::size_t block, int first_distance, int end_distance) const;
   [[nodiscard]] std::vector<Tile> dealt_tiles(int rank, std::size_t block, int first_distance, int end_distance) const;

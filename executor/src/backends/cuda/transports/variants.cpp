@@ -131,15 +131,15 @@ constexpr std::array kTransports{
 
 /// What a variant of this name is. Errors: UnknownName, also for an operator that it does not carry.
 Result<CudaVariant> read_name(const planner::OpSpec& op, const std::string& name) {
-  std::string legal;
+  std::vector<const char*> legal;
   for (const NamedTransport& row : kTransports) {
     if (!row.carries(op)) continue;
     if (row.name == name) return row.variant;
-    legal += (legal.empty() ? "" : ", ") + std::string(row.name);
+    legal.push_back(row.name);
   }
-  return Error{
-      ErrorCode::UnknownName, "variant",
-      "the cuda backend has no variant \"" + name + "\" for " + std::string(to_string(op.kind)) + "; it has: " + legal};
+  return Error{ErrorCode::UnknownName, "variant",
+               "the cuda backend has no variant \"" + name + "\" for " + std::string(to_string(op.kind)) +
+                   "; it has: " + list_text(legal)};
 }
 
 bool takes_ctas(const planner::OpSpec& op, const CudaVariant& variant) {

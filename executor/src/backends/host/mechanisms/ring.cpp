@@ -6,8 +6,8 @@
 #include "backends/host/mechanisms/mechanism.hpp"
 #include "backends/host/mechanisms/waiting.hpp"
 #include "lanes/combine.hpp"
-#include "lanes/range.hpp"
 #include "lanes/symmetric_heap.hpp"
+#include "range.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -136,8 +136,8 @@ class Ring final : public Transport {
     const std::int64_t element_bytes = planner::size_bytes(block.dtype);
     const int part = ((block.rank - 1 - at.step) % world_size_ + world_size_) % world_size_;
     const std::int64_t first = at.slice * job.slice_elements;
-    const lanes::Range slice{first, std::min(job.slice_elements, block.element_count - first)};
-    const lanes::Range range = job.is_all_reduce ? lanes::part_of(slice, part, world_size_) : slice;
+    const Range slice{first, std::min(job.slice_elements, block.element_count - first)};
+    const Range range = job.is_all_reduce ? executor::part_of(slice, part, world_size_) : slice;
     return {block.pieces->outgoing[static_cast<std::size_t>(part)] + range.first * element_bytes,
             block.sum.first + range.first * element_bytes, range.count};
   }

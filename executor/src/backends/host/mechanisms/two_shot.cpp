@@ -6,7 +6,7 @@
 #include "backends/host/mechanisms/mechanism.hpp"
 #include "backends/host/mechanisms/waiting.hpp"
 #include "lanes/combine.hpp"
-#include "lanes/range.hpp"
+#include "range.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -38,7 +38,7 @@ class TwoShot final : public Transport {
     // The addresses of two blocks are enough: a rank that starts block b + 2 has copied every peer's slices of b + 1,
     // and a peer starts b + 1 only after it has finished b.
     own.results[own.block_count++ % 2] = block.sum.first;
-    lanes::Range window, before;
+    Range window, before;
     for (std::int64_t first = 0; first < block.element_count; first += window.count) {
       window = {first, std::min(window_elements(block), block.element_count - first)};
       sum_own(block, window);
@@ -69,13 +69,13 @@ class TwoShot final : public Transport {
   }
 
   /// The part of the window that `rank` sums.
-  [[nodiscard]] lanes::Range slice_of(const lanes::Range& window, int rank) const noexcept {
-    return lanes::part_of(window, rank, static_cast<std::int64_t>(ranks_.size()));
+  [[nodiscard]] Range slice_of(const Range& window, int rank) const noexcept {
+    return part_of(window, rank, static_cast<std::int64_t>(ranks_.size()));
   }
 
-  void sum_own(const lanes::BlockExchange& block, const lanes::Range& window) {
+  void sum_own(const lanes::BlockExchange& block, const Range& window) {
     Rank& own = rank_of(block.rank);
-    const lanes::Range slice = slice_of(window, block.rank);
+    const Range slice = slice_of(window, block.rank);
     const std::int64_t offset = slice.first * planner::size_bytes(block.dtype);
     for (std::size_t peer = 0; peer < ranks_.size(); ++peer) own.pieces[peer] = block.pieces->sources[peer] + offset;
     lanes::sum_in_rank_order(block.dtype, own.pieces, lanes::dense_target(block, offset, slice.count), slice.count);
@@ -84,7 +84,7 @@ class TwoShot final : public Transport {
   }
 
   /// @param ordinal  number of the window in this run, from 1
-  void copy_others(const lanes::BlockExchange& block, const lanes::Range& window, std::uint32_t ordinal,
+  void copy_others(const lanes::BlockExchange& block, const Range& window, std::uint32_t ordinal,
                    const lanes::RunControl& control) {
     const int world_size = static_cast<int>(ranks_.size());
     const std::uint32_t result = (rank_of(block.rank).block_count - 1) % 2;
@@ -92,7 +92,7 @@ class TwoShot final : public Transport {
       const int peer = lanes::peer_at(block.order, block.rank, world_size, i);
       const Rank& other = rank_of(peer);
       await(other.summed, ordinal, control, [&] { return lanes::awaited_piece(block.rank, block.block, peer); });
-      const lanes::Range slice = slice_of(window, peer);
+      const Range slice = slice_of(window, peer);
       const std::int64_t element_bytes = planner::size_bytes(block.dtype);
       const std::int64_t offset = slice.first * element_bytes;
       std::memcpy(block.sum.first + offset, other.results[result] + offset,

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
+#include <vector>
 
 #include "mc2/finder/models.hpp"
 #include "mc2/finder/question.hpp"
@@ -25,6 +27,17 @@ using FindModel = std::function<Result<FoundModel>(const PlanQuestion&)>;
 [[nodiscard]] FindModel finding_each(
     std::function<Result<planner::CostModel>(const planner::OpSpec&)> make,
     std::function<bool(const planner::CostModel&, const planner::OpSpec&)> answers = nullptr);
+
+/// The answer to a question about first_m. All m that were asked for from there to last_m get the same one.
+struct AnswerOverM {
+  std::int64_t first_m, last_m;
+  Result<FoundModel> found;
+};
+
+/// The answers to questions that differ in m alone, in ascending m. Asks far fewer questions than there are m.
+/// @param all_m  ascending
+[[nodiscard]] std::vector<AnswerOverM> find_over(const FindModel& find, const PlanQuestion& question,
+                                                 std::span<const std::int64_t> all_m);
 
 /// The plans of all m from first_m to the question's m, as ranges (planner/plan_ranges.hpp). Each m is planned by the
 /// model that answers a question about that m alone. Neighbouring m share the times of waves and messages, and the

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -141,18 +139,6 @@ struct FoundModel {
 /// Whether both come from the same measurements. Among questions that differ in m alone, the m that get the same answer
 /// lie between two bounds, without holes.
 [[nodiscard]] bool is_same_answer(const FoundModel& one, const FoundModel& other);
-
-/// The largest value from `first` to `last` for which `holds` is true. `holds` must be true for `first`, and must stay
-/// false from the first value on for which it is false.
-template <typename Holds>
-[[nodiscard]] std::int64_t last_where(std::int64_t first, std::int64_t last, const Holds& holds) {
-  if (first >= last || holds(last)) return std::max(first, last);
-  while (last - first > 1) {
-    const std::int64_t middle = first + (last - first) / 2;
-    (holds(middle) ? first : last) = middle;
-  }
-  return first;
-}
 
 /// The speed that plans of the operator assume (planner::speed_level()); without factors if it has just been measured.
 [[nodiscard]] planner::SpeedLevel level_at(const FoundModel& found, const planner::OpSpec& op);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "mc2/planner/error.hpp"
 
@@ -16,7 +17,9 @@ namespace mc2::store {
 [[nodiscard]] Result<void> back_up(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// As back_up(), but without tokens and history, which belong to the store itself: the start of a replica.
-[[nodiscard]] Result<void> take_snapshot(const std::filesystem::path& from, const std::filesystem::path& to);
+/// @param without_purpose  leaves out plans whose purpose begins with this; empty: none
+[[nodiscard]] Result<void> take_snapshot(const std::filesystem::path& from, const std::filesystem::path& to,
+                                         const std::string& without_purpose = {});
 
 } // namespace mc2::store
 

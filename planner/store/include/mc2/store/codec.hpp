@@ -100,8 +100,8 @@ struct WhatIf {
 
 /// SHA-256 of the bytes, as 64 lower-case hexadecimal digits.
 [[nodiscard]] std::string digest(std::string_view bytes);
-/// Reads a digest, or its first 6 to 63 digits, as people write them; returns it in lower case. Errors: InvalidSpec.
-[[nodiscard]] Result<std::string> read_digest(std::string_view text);
+/// Reads a digest, or its first digits, as people write them; returns it in lower case. Errors: InvalidSpec.
+[[nodiscard]] Result<std::string> read_digest(std::string_view text, std::size_t fewest_digits = 6);
 
 } // namespace mc2::store
 

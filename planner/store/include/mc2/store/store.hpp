@@ -54,19 +54,13 @@ inline constexpr std::size_t kMaxExportBytes = std::size_t{1} << 30U;
 [[nodiscard]] Result<std::vector<StoredPlan>> plans_of_export(std::string_view json);
 
 /// Result of one race on the hardware, kept for recalibration and reports.
-struct Measurement {
+struct Measurement : planner::MeasuredCut {
   planner::OpSpec op;
-  planner::Cut cut;
-  planner::Variant variant;
-  double fused_us = 0, serial_us = 0, compute_us = 0, communication_us = 0; ///< medians
   double benefit = 0, benefit_low = 0, benefit_high = 0;
   double predicted_us = 0;
-  int pair_count = 0;
   /// Times of the uncut parts that a model made before the race predicted; 0 without such a model
   double predicted_compute_us = 0, predicted_communication_us = 0;
   double predicted_serial_us = 0; ///< its prediction for the fastest uncut variant; 0 in documents from before 0.2
-  double relative_error = 0;      ///< standard error of an imported fused_us, relative; 0: unknown
-  double compute_blocks_us = 0, communication_blocks_us = 0; ///< sum over the cut's blocks; 0: not timed
 
   /// Errors: InvalidSpec, naming the field, for a time that planner::validate_measured_time (fused_us) or
   /// validate_known_time refuses, a benefit that validate_benefit refuses, blocks that validate_block_times refuses, no

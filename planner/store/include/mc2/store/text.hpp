@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -8,18 +9,12 @@
 
 namespace mc2::store {
 
-/// Foreign text made fit for a one-line message. Control characters become spaces. A text longer than `max_bytes` is
-/// cut between characters and ends with "...".
-[[nodiscard]] std::string one_line(std::string_view text, std::size_t max_bytes = 160);
+/// The text without the byte order mark that spreadsheets write at the start of a UTF-8 file.
+[[nodiscard]] std::string_view without_byte_order_mark(std::string_view text) noexcept;
 
-/// Whether the text has control characters, which one_line would replace.
-[[nodiscard]] bool has_control(std::string_view text) noexcept;
-
-/// one_line() of the text between single quotes.
-[[nodiscard]] std::string in_quotes(std::string_view text);
-
-/// The text as a cell of CSV, in double quotes if it needs them (RFC 4180).
-[[nodiscard]] std::string csv_cell(const std::string& text);
+/// Why decimal text is no whole number, or no number, within low..high, and what is legal; empty if it is one.
+[[nodiscard]] std::string complaint_about(const std::string& text, std::int64_t low, std::int64_t high);
+[[nodiscard]] std::string complaint_about(const std::string& text, double low, double high);
 
 } // namespace mc2::store
 

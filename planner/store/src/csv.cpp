@@ -1,14 +1,13 @@
-#include "options/csv.hpp"
+#include "mc2/store/csv.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "mc2/planner/text.hpp"
-#include "options/numbers.hpp"
-#include "pages/text.hpp"
+#include "mc2/store/text.hpp"
 
-namespace mc2::cli {
+namespace mc2::store {
 namespace {
 
 constexpr std::size_t kMaxLineBytes = 64 << 10;
@@ -16,10 +15,11 @@ constexpr std::string_view kSpace = " \t\r";
 constexpr std::size_t kQuotedBytes = 32; ///< of the file's text that a message quotes
 
 std::string place_text(const std::string& file, int line, std::size_t offset) {
+  if (file.empty()) return "line " + std::to_string(line) + ", column " + std::to_string(offset + 1);
   return file + ":" + std::to_string(line) + ":" + std::to_string(offset + 1);
 }
 
-Error malformed(std::string place, std::string message) {
+Error csv_error(std::string place, std::string message) {
   return {ErrorCode::Malformed, std::move(place), std::move(message)};
 }
 
@@ -90,14 +90,14 @@ Result<std::vector<int>> match_heading(const std::string& file, int line, const 
     const std::string shown = "'" + heading[i].text.substr(0, kQuotedBytes) + "' ";
     if (known == columns.end() && format.has_other_columns) continue;
     if (known == columns.end())
-      return malformed(place_text(file, line, heading[i].offset), shown + "is no column; legal: " + listed(columns));
+      return csv_error(place_text(file, line, heading[i].offset), shown + "is no column; legal: " + listed(columns));
     int& cell = cell_of[static_cast<std::size_t>(known - columns.begin())];
-    if (cell >= 0) return malformed(place_text(file, line, heading[i].offset), shown + "is a column twice");
+    if (cell >= 0) return csv_error(place_text(file, line, heading[i].offset), shown + "is a column twice");
     cell = static_cast<int>(i);
   }
   for (std::size_t i = 0; i < columns.size(); ++i)
     if (columns[i].is_required && cell_of[i] < 0)
-      return malformed(place_text(file, line, 0),
+      return csv_error(place_text(file, line, 0),
                        "the heading has no column " + std::string(columns[i].name) + "; legal: " + listed(columns));
   return cell_of;
 }
@@ -122,12 +122,19 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-bool is_skipped(std::string_view line) {
+bool is_skipped(std::string_view line, const CsvFormat& format) {
   const std::string_view content = trimmed(line);
-  return content.empty() || content.front() == '#';
+  return content.empty() || (content.front() == '#' && format.has_comments);
 }
 
 } // namespace
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string cell = "\"";
+  for (const char c : text) cell.append(c == '"' ? 2 : 1, c);
+  return cell + "\"";
+}
 
 std::string CsvRow::text(std::size_t column) const {
   return has(column) ? cells_[static_cast<std::size_t>(cell_of_[column])].text : "";
@@ -137,22 +144,21 @@ std::string CsvRow::place(std::size_t column) const {
   return place_text(file_, line_, has(column) ? cells_[static_cast<std::size_t>(cell_of_[column])].offset : 0);
 }
 
-Error CsvRow::error(std::size_t column, std::string_view name, const std::string& message) const {
-  return malformed(place(column), std::string(name) + ": " + message);
+Error CsvRow::error(std::size_t column, const std::string& message) const {
+  return csv_error(place(column), std::string(columns_[column].name) + ": " + message);
 }
 
-Result<std::int64_t> CsvRow::whole_number(std::size_t column, std::string_view name, std::int64_t low,
-                                          std::int64_t high) const {
+Result<std::int64_t> CsvRow::whole_number(std::size_t column, std::int64_t low, std::int64_t high) const {
   const std::string cell = text(column);
   if (const std::string complaint = complaint_about(cell, low, high); !complaint.empty())
-    return error(column, name, complaint);
+    return error(column, complaint);
   return *number_in<std::int64_t>(cell);
 }
 
-Result<double> CsvRow::number(std::size_t column, std::string_view name) const {
+Result<double> CsvRow::number(std::size_t column) const {
   const std::string cell = text(column);
   if (const auto value = number_in<double>(cell); value && std::isfinite(*value)) return *value;
-  return error(column, name, "'" + cell.substr(0, kQuotedBytes) + "' is no finite number");
+  return error(column, "'" + cell.substr(0, kQuotedBytes) + "' is no finite number");
 }
 
 Result<void> read_csv(std::string_view text, const std::string& file, const CsvFormat& format,
@@ -163,24 +169,24 @@ Result<void> read_csv(std::string_view text, const std::string& file, const CsvF
   std::size_t row_count = 0;
   for (int number = 1; !text.empty(); ++number) {
     const std::string_view line = take_line(text);
-    auto fault = fault_in(line);
-    if (!fault && is_skipped(line)) continue;
+    auto fault = format.has_other_columns ? std::nullopt : fault_in(line);
+    if (!fault && is_skipped(line, format)) continue;
     if (!fault) fault = split(line, cells);
     if (!fault && heading.size > 0) fault = heading.compare(cells);
-    if (fault) return malformed(place_text(file, number, fault->offset), fault->message);
+    if (fault) return csv_error(place_text(file, number, fault->offset), fault->message);
     if (heading.size == 0) {
       MC2_ASSIGN(auto matched, match_heading(file, number, cells, format));
       heading = {cells.size(), std::move(matched)};
       continue;
     }
     if (row_count++ == format.max_row_count)
-      return malformed(place_text(file, number, 0), "is beyond the limit of " + std::to_string(format.max_row_count) +
+      return csv_error(place_text(file, number, 0), "is beyond the limit of " + std::to_string(format.max_row_count) +
                                                         " " + std::string(format.noun) + "s");
-    MC2_TRY(visit(CsvRow(file, number, heading.cell_of, cells)));
+    MC2_TRY(visit(CsvRow(file, number, format.columns, heading.cell_of, cells)));
   }
   if (row_count > 0) return {};
-  return malformed(file, "holds no " + std::string(format.noun) + "s; write a heading of columns (" +
+  return csv_error(file, "holds no " + std::string(format.noun) + "s; write a heading of columns (" +
                              listed(format.columns) + ") and one line per " + std::string(format.noun));
 }
 
-} // namespace mc2::cli
+} // namespace mc2::store

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace mc2::executor::lanes {
+namespace mc2::executor {
 
 /// Elements [first, first + count).
 struct Range {
@@ -16,4 +16,4 @@ struct Range {
   return {whole.first + begin, whole.count * (index + 1) / part_count - begin};
 }
 
-} // namespace mc2::executor::lanes
+} // namespace mc2::executor
