@@ -164,7 +164,7 @@ TEST(OpSpec, TablesBelongToEmbeddingAllToAllAlone) {
   OpSpec with = legal();
   with.tables = pooled().tables;
   EXPECT_EQ(with.validate().error().field, "tables");
-  EXPECT_NE(with.validate().error().message.find("not to matmul_all_reduce"), std::string::npos);
+  EXPECT_NE(with.validate().error().message.find("not matmul_all_reduce"), std::string::npos);
 }
 
 TEST(OpSpec, EmbeddingBagsHaveNoEpilogueAndNoScales) {

@@ -595,9 +595,9 @@ typedef struct mc2_tune_options {
   int32_t max_sample_count;             /* samples of each block length, at most; 0: 40 */
   const mc2_plan_options* plan_options; /* NULL: the backend's defaults */
   double budget_s;                      /* time for profiling and races together; 0: 60. It is no deadline: each block
-                                           length gets one round and each contender six pairs, however long these
-                                           take, and making and checking the operands does not count. is_cancelled is
-                                           the way to a deadline */
+                                           length gets one round and each contender six to nine pairs, however
+                                           long these take, and making and checking the operands does not count.
+                                           is_cancelled is the way to a deadline */
   int32_t race_round_count;             /* pairs of runs in each race; 0: until the intervals are narrow */
   int32_t reserved;                     /* 0 */
   const char* variant;                  /* plan with this variant only; NULL: with any */

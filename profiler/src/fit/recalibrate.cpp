@@ -2,8 +2,11 @@
 
 #include <ceres/ceres.h>
 
+#include <Eigen/Dense>
+
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "fit/cross_validation.hpp"
@@ -13,6 +16,7 @@
 #include "mc2/planner/cost_curve.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
+#include "mc2/profiler/statistics.hpp"
 
 namespace mc2::profiler {
 namespace {
@@ -24,6 +28,12 @@ using planner::MeasuredCut;
 constexpr int kParameterCount = 4;
 constexpr double kMaxSlowdown = 20;
 constexpr double kMostPart = 0.999; ///< upper bound of a slow-down that was profiled below 1
+
+/// A raced cut is set aside when a robust fit misses the logarithm of its time by more than kOddLogRatio and
+/// kOddDeviations deviations, which are at least kRobustScale. The first two are those of refine().
+constexpr double kOddLogRatio = 0.2, kOddDeviations = 6, kRobustScale = 0.03;
+/// With fewer cuts nothing tells which of them is odd. No more than one in as many is set aside.
+constexpr std::size_t kLeastToJudge = 3;
 
 /// The model with the parameters set in the costs of this variant.
 CostModel with_parameters(CostModel model, const planner::Variant& variant, const double* parameters) {
@@ -104,12 +114,15 @@ Result<double> relative_rms(const CostModel& model, std::span<const MeasuredCut>
   return std::sqrt(sum / static_cast<double>(observations.size()));
 }
 
-double anchored_interval(double relative_rms, std::size_t observation_count, double measurement_spread) {
+/// @param free_count  effective number of parameters that the raced times determined
+double anchored_interval(double relative_rms, std::size_t observation_count, double free_count,
+                         double measurement_spread) {
   const auto count = static_cast<double>(observation_count);
   const double square_sum =
       kPriorObservationCount * measurement_spread * measurement_spread + count * relative_rms * relative_rms;
-  const int degrees = kPriorObservationCount + static_cast<int>(observation_count);
-  return std::min(fit::student_t95(degrees) * std::sqrt(square_sum / degrees), planner::kMaxCurveInterval);
+  const double degrees = std::max<double>(kPriorObservationCount, kPriorObservationCount + count - free_count);
+  return std::min(fit::student_t95(static_cast<int>(degrees)) * std::sqrt(square_sum / degrees),
+                  planner::kMaxCurveInterval);
 }
 
 double mean_block_us(std::span<const MeasuredCut> observations) {
@@ -118,9 +131,11 @@ double mean_block_us(std::span<const MeasuredCut> observations) {
   return sum / static_cast<double>(observations.size());
 }
 
-void solve(const CostModel& model, std::span<const MeasuredCut> observations, const RecalibrateOptions& options,
-           double* parameters) {
-  ceres::Problem problem;
+enum class Loss : std::uint8_t { Squares, Cauchy };
+
+/// The residuals of one variant's races, then those of the prior.
+void add_residuals(ceres::Problem& problem, const CostModel& model, const std::vector<MeasuredCut>& observations,
+                   const RecalibrateOptions& options, Loss loss, double* parameters) {
   const planner::VariantCost& cost = *model.cost_of(observations.front().variant);
   for (const auto& seen : observations)
     problem.AddResidualBlock(
@@ -128,7 +143,10 @@ void solve(const CostModel& model, std::span<const MeasuredCut> observations, co
             new RaceResidual{model, seen, options.measurement_spread,
                              std::hypot(options.measurement_spread, fit::relative_error(cost.compute.curve)),
                              std::hypot(options.measurement_spread, fit::relative_error(cost.communication.curve))}),
-        nullptr, parameters);
+        loss == Loss::Cauchy
+            ? new ceres::CauchyLoss(std::max(kRobustScale, options.measurement_spread) / options.measurement_spread)
+            : nullptr,
+        parameters);
   problem.AddResidualBlock(
       new ceres::NumericDiffCostFunction<PriorResidual, ceres::CENTRAL, kParameterCount, kParameterCount>(
           new PriorResidual{{parameters[0], parameters[1], parameters[2], parameters[3]},
@@ -136,6 +154,9 @@ void solve(const CostModel& model, std::span<const MeasuredCut> observations, co
                             options.fixed_spread * mean_block_us(observations),
                             options.run_spread_us}),
       nullptr, parameters);
+}
+
+void set_bounds(ceres::Problem& problem, const planner::VariantCost& cost, double* parameters) {
   const auto bound = [&](int slowdown, const planner::LaneCost& lane, planner::Lane name) {
     problem.SetParameterLowerBound(parameters, slowdown, cost.least_slowdown(name));
     // A slow-down below 1 stays below 1, because there one lane does a part of the other's work. For a variant that
@@ -147,27 +168,97 @@ void solve(const CostModel& model, std::span<const MeasuredCut> observations, co
   bound(1, cost.communication, planner::Lane::Communication);
   problem.SetParameterLowerBound(parameters, 2, 0);
   problem.SetParameterLowerBound(parameters, 3, 0);
-  fit::solve_roughly(problem);
 }
 
+/// How many parameters the raced times determined, effectively: the sum of the times' leverages, tr H (Hastie and
+/// Tibshirani, Generalized Additive Models, 1990, §3.5).
+double free_count_of(ceres::Problem& problem, std::size_t observation_count) {
+  ceres::CRSMatrix sparse;
+  if (!problem.Evaluate({}, nullptr, nullptr, nullptr, &sparse)) return 0;
+  Eigen::MatrixXd jacobian = Eigen::MatrixXd::Zero(sparse.num_rows, kParameterCount);
+  for (int row = 0; row < sparse.num_rows; ++row)
+    for (int at = sparse.rows[static_cast<std::size_t>(row)]; at < sparse.rows[static_cast<std::size_t>(row) + 1]; ++at)
+      jacobian(row, sparse.cols[static_cast<std::size_t>(at)]) = sparse.values[static_cast<std::size_t>(at)];
+  const Eigen::MatrixXd inverse = (jacobian.transpose() * jacobian).inverse(); // regular by the prior
+  double sum = 0;
+  for (std::size_t i = 0; i < observation_count; ++i) {
+    const Eigen::RowVectorXd of_time = jacobian.row(static_cast<Eigen::Index>(i) * kTimeCount);
+    sum += of_time * inverse * of_time.transpose();
+  }
+  return std::isfinite(sum) ? sum : 0;
+}
+
+/// Sets the parameters and returns free_count_of().
+double solve(const CostModel& model, const std::vector<MeasuredCut>& observations, const RecalibrateOptions& options,
+             Loss loss, double* parameters) {
+  ceres::Problem problem;
+  add_residuals(problem, model, observations, options, loss, parameters);
+  set_bounds(problem, *model.cost_of(observations.front().variant), parameters);
+  fit::solve_roughly(problem);
+  return free_count_of(problem, observations.size());
+}
+
+/// The observations of one variant: those to learn from, and those that contradict most others.
+struct Judged {
+  std::vector<MeasuredCut> kept;
+  std::string odd; ///< what was set aside, for a text; empty where nothing was
+};
+
+/// @param profiled  the parameters as they were profiled
+Result<Judged> judged(const CostModel& model, const std::vector<MeasuredCut>& observations,
+                      const RecalibrateOptions& options, const double* profiled) {
+  Judged all{observations, ""};
+  if (observations.size() < kLeastToJudge) return all;
+  double parameters[kParameterCount];
+  std::copy_n(profiled, kParameterCount, parameters);
+  solve(model, observations, options, Loss::Cauchy, parameters);
+  std::vector<double> misses, sizes;
+  for (const auto& seen : observations) {
+    MC2_ASSIGN(const auto us, predicted(model, seen, parameters));
+    misses.push_back(std::log(seen.fused_us / us.makespan_us));
+    sizes.push_back(std::abs(misses.back()));
+  }
+  constexpr double kPerMedian = 1.4826; // standard deviation over median absolute deviation
+  const double deviation = std::max({kRobustScale, options.measurement_spread, kPerMedian * quantile(sizes, 0.5)});
+  Judged rest;
+  for (std::size_t i = 0; i < observations.size(); ++i)
+    if (sizes[i] <= std::max(kOddLogRatio, kOddDeviations * deviation))
+      rest.kept.push_back(observations[i]);
+    else
+      rest.odd += (rest.odd.empty() ? "" : ", ") + observations[i].cut.text() + " (" +
+                  number(std::exp(misses[i]), "%.2f") + "x the time that the others give)";
+  const std::size_t odd_count = observations.size() - rest.kept.size();
+  // Where a larger share seems odd, the model is wrong rather than the cuts.
+  return kLeastToJudge * odd_count <= observations.size() ? rest : all;
+}
+
+/// One variant's part of a recalibration.
+struct Learned {
+  Recalibration result;
+  std::size_t count = 0; ///< of the raced cuts that were not set aside
+  double free_count = 0; ///< free_count_of()
+};
+
 /// Recalibrates one variant. All observations are of that variant.
-Result<Recalibration> recalibrate_variant(const CostModel& model, const std::vector<MeasuredCut>& observations,
-                                          const RecalibrateOptions& options) {
+Result<Learned> recalibrate_variant(const CostModel& model, const std::vector<MeasuredCut>& observations,
+                                    const RecalibrateOptions& options) {
   const planner::Variant& variant = observations.front().variant;
   const auto* cost = model.cost_of(variant);
   if (cost == nullptr)
     return Error{ErrorCode::UnknownName, "variant", "the model has no variant '" + variant.text() + "'"};
   double parameters[kParameterCount] = {cost->compute.slowdown, cost->communication.slowdown,
                                         second_lane(*cost, model.op.kind).fixed_us, cost->run_us};
-  MC2_ASSIGN(const auto before, relative_rms(model, observations, parameters));
-  solve(model, observations, options, parameters);
-  MC2_ASSIGN(const auto after, relative_rms(model, observations, parameters));
+  MC2_ASSIGN(const auto cuts, judged(model, observations, options, parameters));
+  MC2_ASSIGN(const auto before, relative_rms(model, cuts.kept, parameters));
+  const double free_count = solve(model, cuts.kept, options, Loss::Squares, parameters);
+  MC2_ASSIGN(const auto after, relative_rms(model, cuts.kept, parameters));
   const std::string text = "slow-down compute " + number(parameters[0], "%.3f, ") + "communication " +
                            number(parameters[1], "%.3f, ") + number(parameters[2], "%.1f us fixed per block") +
                            (parameters[3] > 0 ? number(parameters[3], ", %.1f us per run") : "") + "; " +
-                           "predicted against " + std::to_string(observations.size()) + " raced cuts " +
-                           percent_text(before) + " rms before, " + percent_text(after) + " after";
-  return Recalibration{with_parameters(model, variant, parameters), before, after, text};
+                           "predicted against " + std::to_string(cuts.kept.size()) + " raced cuts " +
+                           percent_text(before) + " rms before, " + percent_text(after) + " after" +
+                           (cuts.odd.empty() ? "" : "; set aside: " + cuts.odd);
+  return Learned{{with_parameters(model, variant, parameters), before, after, text}, cuts.kept.size(), free_count};
 }
 
 /// The observations grouped by variant, in the order of each variant's first observation.
@@ -196,21 +287,23 @@ Result<Recalibration> recalibrate(const CostModel& model, std::span<const Measur
   MC2_TRY(validate(model, observations));
   const auto groups = by_variant(observations);
   Recalibration result{model, 0, 0, ""};
-  double before = 0;
-  double after = 0;
+  double before = 0, after = 0, free_count = 0;
+  std::size_t kept_count = 0;
   for (const auto& group : groups) {
     MC2_ASSIGN(auto one, recalibrate_variant(result.model, group, options));
-    result.model = std::move(one.model);
-    const auto count = static_cast<double>(group.size());
-    before += count * one.error_before * one.error_before;
-    after += count * one.error_after * one.error_after;
+    result.model = std::move(one.result.model);
+    const auto count = static_cast<double>(one.count);
+    before += count * one.result.error_before * one.result.error_before;
+    after += count * one.result.error_after * one.result.error_after;
+    free_count += one.free_count;
+    kept_count += one.count;
     if (!result.text.empty()) result.text += "; ";
-    result.text += (groups.size() > 1 ? group.front().variant.text() + ": " : "") + one.text;
+    result.text += (groups.size() > 1 ? group.front().variant.text() + ": " : "") + one.result.text;
   }
-  result.error_before = pooled_rms(before, observations.size());
-  result.error_after = pooled_rms(after, observations.size());
+  result.error_before = pooled_rms(before, kept_count);
+  result.error_after = pooled_rms(after, kept_count);
   result.model.anchored_interval =
-      anchored_interval(result.error_after, observations.size(), options.measurement_spread);
+      anchored_interval(result.error_after, kept_count, free_count, options.measurement_spread);
   return result;
 }
 

@@ -89,8 +89,8 @@ class PreparedBench : public profiler::Bench {
 [[nodiscard]] Result<void> check_holds_every_rank(const executor::Communicator& communicator);
 
 /// A bench with random matrices of one operator on one communicator. profiler::tune() on it may take longer than its
-/// budget: a round of every block length and six pairs of every contender are always run, and making and checking the
-/// operands does not count. TuneHooks::is_cancelled is the way to a deadline.
+/// budget: a round of every block length and six to nine pairs of every contender are always run, and making and
+/// checking the operands does not count. TuneHooks::is_cancelled is the way to a deadline.
 class Workbench final : public PreparedBench {
  public:
   /// Opens a communicator of its own. Errors: as on() and Backend::open. Throws SystemError.
