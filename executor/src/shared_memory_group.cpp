@@ -159,10 +159,10 @@ void SharedMemoryGroup::meet() {
     throw;
   }
   Number& number = *claimed;
-  const WaitingRank waiting(key_, rank());
   const std::string name = name_of(key_, number.value());
   const auto end = Clock::now() + deadline_;
   try {
+    const WaitingRank waiting(key_, rank());
     if (rank() == 0)
       create(name);
     else

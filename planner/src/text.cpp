@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdio>
+#include <utility>
 
 namespace mc2 {
 namespace {

@@ -158,9 +158,6 @@ TEST(CRefusals, OfMachines) {
   void* native[] = {&options, &options};
   options.native_communicators = native;
   EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_UNSUPPORTED, "native_communicators", "host");
-  options.native_communicator_count = 0;
-  EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.native_communicator_count",
-                 "is 0, but native_communicators is given");
   options = two_ranks();
   options.local_size = 2;
   EXPECT_REFUSED(mc2_communicator_open(&options, &ranks), MC2_ERROR_INVALID_SPEC, "options.rank_zero", "local_size");

@@ -106,6 +106,52 @@ TEST(CalibrateTopology, ResultIsALegalTopologyThatSaysSo) {
   EXPECT_GE(calibration.topology.relative_interval, 0.1);
 }
 
+/// All-reduces of 40 sizes from 1 kB to 64 MB on 2 and on 8 ranks. The i-th size takes exp(log_error(i)) times the
+/// truth.
+template <typename LogError>
+TopologyCalibration calibrated_with(LogError log_error) {
+  std::vector<CollectivePoint> points;
+  for (const int ranks : {2, 8})
+    for (int i = 0; i < 40; ++i) {
+      const CollectiveSpec spec{Collective::AllReduce, 1024 * std::pow(2.0, 16.0 * i / 39), ranks};
+      points.push_back({spec, planner::best_collective_time(truth(), spec).value().us * std::exp(log_error(i))});
+    }
+  return calibrate_topology(topology(), points).value();
+}
+
+/// Half-width of a factor's interval, in logarithms.
+double log_width(const TopologyCalibration& calibration, const std::string& name) {
+  const auto& factor = factor_of(calibration, name);
+  return std::log(factor.high / factor.factor);
+}
+
+TEST(CalibrateTopology, ConstantsAreAsUnsureAsThePoints) {
+  const auto quiet = calibrated_with([](int i) { return i % 2 == 0 ? 0.05 : -0.05; });
+  const auto noisy = calibrated_with([](int i) { return i % 2 == 0 ? 0.4 : -0.4; });
+  EXPECT_GT(log_width(noisy, "intra.alpha_us"), 2 * log_width(quiet, "intra.alpha_us"));
+}
+
+TEST(CalibrateTopology, ErrorsThatAreAlikeAtNeighbouringSizesCountAsFewPoints) {
+  // Both errors have the same rms, 0.2 / sqrt(2). Those that alternate are as many as the points.
+  const auto alternating = calibrated_with([](int i) { return 0.2 / std::sqrt(2) * (i % 2 == 0 ? 1 : -1); });
+  const auto smooth = calibrated_with([](int i) { return 0.2 * std::sin(0.3 * i); });
+  EXPECT_GT(log_width(smooth, "intra.alpha_us"), 1.5 * log_width(alternating, "intra.alpha_us"));
+}
+
+TEST(CalibrateTopology, LeavesOutAPointThatTheOthersContradict) {
+  auto points = points_of(truth(), {4, 8, 16}, kSizes);
+  auto rest = points;
+  rest.erase(rest.begin() + 5);
+  points[5].us *= 3;
+  const auto found = calibrate_topology(topology(), points).value(),
+             without = calibrate_topology(topology(), rest).value();
+  for (const auto& factor : found.factors)
+    EXPECT_NEAR(factor.factor, factor_of(without, factor.name).factor, 0.02 * factor.factor) << factor.name;
+  EXPECT_EQ(found.topology.calibration, "20 points of all_reduce on 4, 8, 16 ranks");
+  EXPECT_NE(found.text.find("contradict it: points[5] ("), std::string::npos) << found.text;
+  EXPECT_EQ(without.text.find("points["), std::string::npos) << without.text;
+}
+
 TEST(CalibrateTopology, ContradictoryPointsEndAndWidenTheInterval) {
   const CollectiveSpec spec{Collective::AllReduce, 1e6, 16};
   const std::vector<CollectivePoint> points{{spec, 1}, {spec, 1e9}, {spec, 1e-6}};

@@ -109,13 +109,43 @@ TEST(Recalibrate, ExplainsTheRacesFromAnUncertainProfile) {
 }
 
 TEST(Recalibrate, LearnsHowFarAPredictionMayBeOff) {
-  // The model is exact, so only the prior's spread remains: 4 prior residuals of 1 % among 4 + 7 give sqrt(4/11) % =
-  // 0.603 %. t_0.95 of 11 degrees of freedom is 1.796.
+  // The model is exact, so only the prior's spread remains: 4 prior residuals of 1 %, over 4 + 7 degrees less the two
+  // to three that 7 races take to determine three factors. t_0.95 of 8 to 9 degrees of freedom is 1.860 to 1.833.
   const auto exact = recalibrate(model_with(kTruth), observe_all(model_with(kTruth))).value();
-  EXPECT_NEAR(exact.model.anchored_interval.value(), 1.796 * 0.01 * std::sqrt(4.0 / 11), 1e-4);
+  EXPECT_GT(exact.model.anchored_interval.value(), 1.833 * 0.01 * std::sqrt(4.0 / 9));
+  EXPECT_LT(exact.model.anchored_interval.value(), 1.860 * 0.01 * std::sqrt(4.0 / 8));
   auto noisy = observe_all(model_with(kTruth));
   for (std::size_t i = 0; i < noisy.size(); ++i) noisy[i].fused_us *= i % 2 == 0 ? 1.05 : 0.95;
   EXPECT_GT(recalibrate(model_with(kTruth), noisy).value().model.anchored_interval.value(), 0.05);
+}
+
+TEST(Recalibrate, OneRaceLeavesFewDegreesOfFreedom) {
+  // One race determines about one factor: 4 prior residuals of 1 % over 4 degrees. t_0.95 of 4 is 2.132.
+  const auto one = recalibrate(model_with(kTruth), std::vector{observe(model_with(kTruth), kCuts[2])}).value();
+  EXPECT_GT(one.model.anchored_interval.value(), 2.132 * 0.01 * std::sqrt(4.0 / 5));
+  EXPECT_LE(one.model.anchored_interval.value(), 2.132 * 0.01 + 1e-9);
+}
+
+TEST(Recalibrate, SetsACutAsideThatTheOthersContradict) {
+  auto odd = observe_all(model_with(kTruth));
+  const CostModel profiled = model_with({1.1, 1.2, 10});
+  auto rest = odd;
+  rest.erase(rest.begin() + 2);
+  odd[2].fused_us *= 1.5;
+  const auto found = recalibrate(profiled, odd).value(), without = recalibrate(profiled, rest).value();
+  EXPECT_EQ(found.model, without.model);
+  EXPECT_EQ(found.error_after, without.error_after);
+  EXPECT_THAT(found.text, ::testing::HasSubstr("6 raced cuts"));
+  EXPECT_THAT(found.text, ::testing::HasSubstr("set aside: " + kCuts[2].text() + " (1.5"));
+}
+
+TEST(Recalibrate, BelievesTwoCutsThatContradictEachOther) {
+  // Nothing tells which of the two is odd.
+  std::vector<MeasuredCut> two{observe(model_with(kTruth), kCuts[2]), observe(model_with(kTruth), kCuts[3])};
+  two[1].fused_us *= 1.5;
+  const auto found = recalibrate(model_with(kTruth), two).value();
+  EXPECT_THAT(found.text, ::testing::HasSubstr("2 raced cuts"));
+  EXPECT_THAT(found.text, ::testing::Not(::testing::HasSubstr("set aside")));
 }
 
 TEST(Recalibrate, ChangesNothingButTheFactorsAndTheInterval) {

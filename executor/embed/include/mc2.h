@@ -606,7 +606,7 @@ typedef struct mc2_tune_options {
                                            "tuned VARIANT OPTIONS" (see mc2_tune()). Other calls on the store wait until
                                            the tuning ends. NULL: nothing is kept */
   mc2_log_function log;                 /* receives a line for each decision, level 3; NULL: no lines */
-  int32_t (*is_cancelled)(void* user);  /* asked before every run and every check; another result than 0 ends it with
+  int32_t (*is_cancelled)(void* user);  /* asked before each pair of runs and each check; another than 0 ends it with
                                            MC2_ERROR_CANCELLED, and the store keeps what was complete. NULL: the tuning
                                            cannot be cancelled */
   void* user;                           /* passed to log and is_cancelled */

@@ -1,4 +1,5 @@
 #include "mc2/embed/plan_finder.hpp"
+#include "mc2/planner/text.hpp"
 
 #include <atomic>
 #include <utility>
@@ -28,8 +29,7 @@ std::string in_quotes(const std::string& text) {
 std::string describe(const FoundPlan& found) {
   const planner::Plan& plan = found.stored.plan;
   std::string line = "event=plan op=" + in_quotes(plan.op.text()) + " cut=" + in_quotes(plan.cut.text()) +
-                     " variant=" + in_quotes(plan.variant.text()) +
-                     " predicted_us=" + std::to_string(plan.makespan.us) +
+                     " variant=" + in_quotes(plan.variant.text()) + " predicted_us=" + number(plan.makespan.us, "%f") +
                      " machine=" + in_quotes(plan.fingerprint.label()) + " source=" + in_quotes(found.source) +
                      " digest=" + found.stored.digest;
   for (const auto& miss : found.misses) line += " miss=" + in_quotes(miss);

@@ -69,7 +69,7 @@ class PythonBench final : public Bench {
     const py::gil_scoped_acquire acquired;
     const auto us = returned_by<double>("time_us", "a time in us", function("time_us")(prepared, to_string(part)));
     if (us > 0 && us <= planner::kMaxTimeUs) return us;
-    throw Failure({ErrorCode::InvalidSpec, "time_us", "returned " + std::to_string(us) + "; times are above 0 us"});
+    throw Failure({ErrorCode::InvalidSpec, "time_us", "returned " + number(us, "%f") + "; times are above 0 us"});
   }
   [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ProfileCase& one,
                                                        const Variant& variant) override {

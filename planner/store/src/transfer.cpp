@@ -144,10 +144,10 @@ std::string entry_json(const Entry& entry) {
 }
 
 std::string entries_json(const Contents& contents, Table table) {
-  std::vector<std::string> entries;
+  std::string result = "["; // may be a gibibyte, so no list of its parts is made first
   for (const Entry& entry : contents.entries)
-    if (entry.table == table) entries.push_back(entry_json(entry));
-  return "[" + list_text(entries, ",") + "]";
+    if (entry.table == table) result.append(result.size() > 1 ? "," : "").append(entry_json(entry));
+  return result.append("]");
 }
 
 std::string moment_at(const Node& node) {

@@ -5,8 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "fit/robust.hpp"
 #include "fit/solver.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
@@ -72,6 +77,8 @@ struct PublishedResidual {
 struct Solution {
   Factors log_factors{};
   Factors priors{}, spreads{}; ///< standard deviations of the log factors, before and after
+
+  [[nodiscard]] bool is_determined(std::size_t factor) const { return spreads[factor] < 0.5 * priors[factor]; }
 };
 
 void add_residuals(ceres::Problem& problem, const Topology& topology, std::span<const CollectivePoint> points,
@@ -89,12 +96,12 @@ void add_residuals(ceres::Problem& problem, const Topology& topology, std::span<
   }
 }
 
-Solution solve(const Topology& topology, std::span<const CollectivePoint> points, const CalibrateOptions& options) {
+Solution solve(const Topology& topology, std::span<const CollectivePoint> points, double measurement_spread) {
   Solution solution;
   solution.priors = solution.spreads = prior_spreads(topology);
   double* const parameters = solution.log_factors.data();
   ceres::Problem problem;
-  add_residuals(problem, topology, points, options.measurement_spread, solution.priors, parameters);
+  add_residuals(problem, topology, points, measurement_spread, solution.priors, parameters);
   fit::solve_roughly(problem);
 
   ceres::Covariance::Options covariance_options;
@@ -115,7 +122,7 @@ std::vector<CalibratedFactor> factors_of(const Solution& solution) {
     const double center = solution.log_factors[i], spread = solution.spreads[i];
     factors.push_back({std::string(kProtocolConstants[i].name), std::exp(center),
                        std::exp(center - planner::kNormal90 * spread), std::exp(center + planner::kNormal90 * spread),
-                       spread < 0.5 * solution.priors[i]});
+                       solution.is_determined(i)});
   }
   return factors;
 }
@@ -133,10 +140,64 @@ double median_size(std::vector<double> errors) {
   return quantile(errors, 0.5);
 }
 
-double rms_log(const std::vector<double>& errors) {
+/// log(predicted / measured) for each point.
+std::vector<double> log_residuals(std::vector<double> errors) {
+  for (double& error : errors) error = std::log1p(error);
+  return errors;
+}
+
+/// Standard deviation of a point's log residual, from the degrees of freedom that the constants leave.
+double spread_of(const std::vector<double>& residuals, const Solution& solution) {
   double sum = 0;
-  for (const double error : errors) sum += std::pow(std::log1p(error), 2);
-  return std::sqrt(sum / static_cast<double>(errors.size()));
+  for (const double residual : residuals) sum += residual * residual;
+  double degrees = static_cast<double>(residuals.size());
+  for (std::size_t i = 0; i < kProtocolConstants.size(); ++i) degrees -= solution.is_determined(i) ? 1 : 0;
+  return std::sqrt(sum / std::max(1.0, degrees));
+}
+
+/// By what to multiply the spread of points whose errors are alike at neighbouring sizes, as the errors of the model
+/// itself are: however many there are, they tell no more than kFewPoints independent ones. 1 where the errors do not
+/// correlate (lag-one autocorrelation, one-sided at 5 %).
+double dependence(std::span<const CollectivePoint> points, const std::vector<double>& residuals) {
+  constexpr std::size_t kLeastPairs = 4;
+  constexpr double kFewPoints = 6;
+  std::vector<std::size_t> order(points.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto group = [&](std::size_t i) { return std::pair(points[i].spec.collective, points[i].spec.world_size); };
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return std::pair(group(i), points[i].spec.message_bytes); });
+  double products = 0, squares = 0;
+  std::size_t pairs = 0;
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const std::size_t here = order[i], before = order[i - 1];
+    if (group(here) != group(before)) continue;
+    products += residuals[here] * residuals[before];
+    squares += (residuals[here] * residuals[here] + residuals[before] * residuals[before]) / 2;
+    ++pairs;
+  }
+  if (pairs < kLeastPairs || !(products > planner::kNormal90 / std::sqrt(static_cast<double>(pairs)) * squares))
+    return 1;
+  return std::sqrt(std::max(1.0, static_cast<double>(points.size()) / kFewPoints));
+}
+
+/// Whether each point agrees with the others: its residual is at most kOddDeviations deviations.
+std::vector<bool> find_agreeing(const std::vector<double>& residuals, double measurement_spread) {
+  constexpr double kOddDeviations = 4, kPerMedian = 1.4826; // standard deviation over median absolute deviation
+  const double limit = kOddDeviations * std::max(measurement_spread, kPerMedian * median_size(residuals));
+  std::vector<bool> agrees;
+  for (const double residual : residuals) agrees.push_back(std::abs(residual) <= limit);
+  const auto odd_count = static_cast<double>(std::ranges::count(agrees, false));
+  if (odd_count > fit::kMaxOutlierShare * static_cast<double>(agrees.size())) agrees.assign(agrees.size(), true);
+  return agrees;
+}
+
+/// "; left out, because the others contradict them: points[3] (3.1x as long as they give)"
+std::string odd_text(const std::vector<bool>& agrees, const std::vector<double>& residuals) {
+  std::string text;
+  for (std::size_t i = 0; i < agrees.size(); ++i)
+    if (!agrees[i])
+      text += (text.empty() ? "; left out, because the others contradict it: points[" : ", points[") +
+              std::to_string(i) + "] (" + number(std::exp(-residuals[i]), "%.2g") + "x the time that they give)";
+  return text;
 }
 
 /// "all_reduce on 8, 16 ranks"
@@ -191,18 +252,34 @@ Result<std::vector<double>> relative_errors(const Topology& topology, std::span<
 Result<TopologyCalibration> calibrate_topology(const Topology& topology, std::span<const CollectivePoint> points,
                                                const CalibrateOptions& options) {
   MC2_ASSIGN(const auto before, relative_errors(topology, points));
-  const Solution solution = solve(topology, points, options);
+  const auto residuals_of = [&](const Solution& solution,
+                                std::span<const CollectivePoint> some) -> Result<std::vector<double>> {
+    MC2_ASSIGN(auto errors, relative_errors(scaled(topology, solution.log_factors.data()), some));
+    return log_residuals(std::move(errors));
+  };
+  const Solution of_all = solve(topology, points, options.measurement_spread);
+  MC2_ASSIGN(const auto all_residuals, residuals_of(of_all, points));
+  const std::vector<bool> agrees = find_agreeing(all_residuals, options.measurement_spread);
+  std::vector<CollectivePoint> used;
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (agrees[i]) used.push_back(points[i]);
+  const Solution first = used.size() == points.size() ? of_all : solve(topology, used, options.measurement_spread);
+  MC2_ASSIGN(const auto residuals, residuals_of(first, used));
+  const double spread = std::max(options.measurement_spread, spread_of(residuals, first) * dependence(used, residuals));
+  const Solution solution = spread > options.measurement_spread ? solve(topology, used, spread) : first;
   TopologyCalibration result;
   result.topology = scaled(topology, solution.log_factors.data());
   MC2_ASSIGN(const auto after, relative_errors(result.topology, points));
+  MC2_ASSIGN(const auto left, residuals_of(solution, used));
   result.error_before = median_size(before);
   result.error_after = median_size(after);
   result.factors = factors_of(solution);
   result.topology.uncertainty = uncertainty_of(solution);
-  result.topology.calibration = what_text(points);
-  result.topology.relative_interval = std::min(
-      std::max(planner::kNormal90 * rms_log(after), options.measurement_spread), planner::kMaxRelativeInterval);
-  result.text = summary_text(result);
+  result.topology.calibration = what_text(used);
+  result.topology.relative_interval =
+      std::min(std::max(planner::kNormal90 * spread_of(left, solution), options.measurement_spread),
+               planner::kMaxRelativeInterval);
+  result.text = summary_text(result) + odd_text(agrees, log_residuals(after));
   return result;
 }
 

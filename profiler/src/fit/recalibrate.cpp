@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -248,6 +249,7 @@ Result<Learned> recalibrate_variant(const CostModel& model, const std::vector<Me
     return Error{ErrorCode::UnknownName, "variant", "the model has no variant '" + variant.text() + "'"};
   double parameters[kParameterCount] = {cost->compute.slowdown, cost->communication.slowdown,
                                         second_lane(*cost, model.op.kind).fixed_us, cost->run_us};
+  MC2_TRY(relative_rms(model, observations, parameters)); // refuses what the model cannot predict before Ceres logs it
   MC2_ASSIGN(const auto cuts, judged(model, observations, options, parameters));
   MC2_ASSIGN(const auto before, relative_rms(model, cuts.kept, parameters));
   const double free_count = solve(model, cuts.kept, options, Loss::Squares, parameters);

@@ -18,8 +18,8 @@ constexpr int kSettlingRounds = 11;
 constexpr int kWarmupRounds = 2;
 constexpr double kConfidence = 0.95;
 
-Interval fused_to_serial(const Contender& contender, double confidence = kConfidence) {
-  return paired_ratio(contender.fused_us, contender.serial_us, confidence);
+Interval fused_to_serial(const Contender& contender) {
+  return paired_ratio(contender.fused_us, contender.serial_us, contender.confidence);
 }
 
 /// The confidence of each of `count` intervals that all hold together with kConfidence (Bonferroni).
@@ -207,7 +207,7 @@ planner::MeasuredSpread spread_of(std::span<const double> fused_us, std::span<co
 } // namespace
 
 planner::Validation Contender::validation() const {
-  const Interval ratio = fused_to_serial(*this, confidence);
+  const Interval ratio = fused_to_serial(*this);
   planner::Validation result;
   result.fused_us = median(fused_us);
   result.serial_us = median(serial_us);

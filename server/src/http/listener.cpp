@@ -84,9 +84,7 @@ struct Listener::Impl {
         logs(std::move(told)),
         rates(given.limits.requests_per_s),
         uploads(given.store.parent_path(), given.limits.upload_count) {}
-  ~Impl() {
-    if (has_socket_file) unlink(config.unix_socket.c_str());
-  }
+  ~Impl() { remove_socket_file(); }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
@@ -98,6 +96,10 @@ struct Listener::Impl {
   [[nodiscard]] std::string tcp_name() const { return config.address + " port " + std::to_string(config.port); }
   [[nodiscard]] Result<void> bind_tcp();
   [[nodiscard]] Result<void> bind_local();
+  /// Before the socket is closed: then a successor may make a file of its own.
+  void remove_socket_file() {
+    if (std::exchange(has_socket_file, false)) unlink(config.unix_socket.c_str());
+  }
   [[nodiscard]] Result<void> listen();
   template <typename Protocol, typename Name>
   [[nodiscard]] net::awaitable<void> accept(Acceptor<Protocol>& acceptor, Name name_of);
@@ -293,6 +295,7 @@ void Listener::Impl::run_io() {
 void Listener::Impl::begin_stop() {
   error_code ignored;
   tcp.close(ignored);
+  remove_socket_file();
   local.close(ignored);
   sessions.stop();
   net::co_spawn(io, wait_for_sessions(), net::detached);
@@ -305,9 +308,9 @@ Listener::~Listener() = default;
 Result<std::unique_ptr<Listener>> Listener::open(const OpenService& open_service, const Config& config, Logs logs) {
   auto impl = std::make_unique<Impl>(config, std::move(logs));
   MC2_TRY(impl->bind_tcp());
-  MC2_TRY(impl->bind_local());
   MC2_ASSIGN(impl->service, open_service());
   MC2_TRY(impl->require_guarded(config));
+  MC2_TRY(impl->bind_local()); // late: until it listens, it looks to others like one that a killed service has left
   MC2_TRY(impl->listen());
   return std::unique_ptr<Listener>(new Listener(std::move(impl)));
 }

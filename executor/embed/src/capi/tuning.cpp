@@ -8,6 +8,7 @@
 #include "capi/values.hpp"
 #include "mc2/embed/store_keeper.hpp"
 #include "mc2/embed/workbench.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
 #include "mc2/profiler/anchor.hpp"
 #include "mc2/profiler/tune.hpp"
@@ -87,7 +88,7 @@ class CallersBench final : public profiler::Bench {
   }
   static double checked(double us, const char* function) {
     if (us > 0 && us <= planner::kMaxTimeUs) return us;
-    fail(MC2_ERROR_INVALID_SPEC, function, "gave " + std::to_string(us) + " us; times are above 0");
+    fail(MC2_ERROR_INVALID_SPEC, function, "gave " + number(us, "%f") + " us; times are above 0");
   }
   [[nodiscard]] Sample sample(const profiler::ProfileCase& one, const std::string& variant, bool is_matmul,
                               double us) const {

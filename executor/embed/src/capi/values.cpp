@@ -221,8 +221,6 @@ Machinery read_machinery(const mc2_communicator_options* address) {
       fail(MC2_ERROR_INVALID_SPEC, "options.native_communicator_count", "is larger than any world");
     const auto* first = &given(given_options.native_communicators, "options.native_communicators");
     options.native_communicators.assign(first, first + given_options.native_communicator_count);
-  } else if (given_options.native_communicators != nullptr) {
-    fail(MC2_ERROR_INVALID_SPEC, "options.native_communicator_count", "is 0, but native_communicators is given");
   }
   read_process(given_options, options);
   require(options.validate(), kCommunicatorFields);

@@ -21,8 +21,8 @@ struct CollectivePoint {
 inline constexpr std::size_t kMaxCalibrationPoints = 10'000;
 
 struct CalibrateOptions {
-  /// Standard deviation of log(predicted / measured). It covers the error of the model itself: alpha-beta sums ignore
-  /// congestion and protocol switches.
+  /// Least standard deviation of log(predicted / measured). It covers the error of the model itself: alpha-beta sums
+  /// ignore congestion and protocol switches.
   double measurement_spread = 0.1;
 };
 
@@ -39,7 +39,8 @@ struct TopologyCalibration {
   double error_before = 0; ///< median of |predicted / measured - 1|
   double error_after = 0;
   std::vector<CalibratedFactor> factors;
-  std::string text; ///< one sentence: errors, and the constants that the points do not determine
+  /// One sentence: errors, the constants that the points do not determine, and the points that were left out.
+  std::string text;
 };
 
 /// Scales the launch cost, latencies, bandwidths and network message time of a topology so that the fastest algorithm
@@ -47,10 +48,15 @@ struct TopologyCalibration {
 ///   method    maximum a posteriori with Ceres: minimises the squared log residuals plus the squared log factors, each
 ///             divided by its spread. A factor's spread is the topology's uncertainty where it states one, else a
 ///             factor of e for latencies and 0.1 for bandwidths.
+///   spread    of a point: from the residuals of a first solution with measurement_spread and the degrees of freedom
+///             that the determined constants leave; at least measurement_spread. It is multiplied by sqrt(points / 6)
+///             where residuals of neighbouring sizes correlate, because the model's own errors do not average out.
+///   outliers  points that the first solution misses by more than four deviations (1.48 times the median residual, at
+///             least measurement_spread) are left out, unless they are more than a fifth of all. `text` names them.
 ///   result    a constant that the points do not determine keeps its published value and its spread; the topology's
 ///             uncertainty holds the spreads that remain.
-///   interval  relative_interval is planner::kNormal90 times the rms log residual, at least measurement_spread and at
-///             most planner::kMaxRelativeInterval.
+///   interval  relative_interval is planner::kNormal90 times the residuals' spread, from the same degrees of freedom;
+///             at least measurement_spread and at most planner::kMaxRelativeInterval.
 /// Errors: CannotFit (no points, more than kMaxCalibrationPoints, or a time that is not finite and positive),
 /// InvalidSpec and Infeasible as planner::collective_times, with the point's number in the field.
 [[nodiscard]] Result<TopologyCalibration> calibrate_topology(const planner::Topology& topology,

@@ -85,7 +85,7 @@ struct Race {
 
 /// Index of the contender to keep, or -1 when there is none. The whole interval of its benefit in the first race is
 /// above zero, and in no race the whole interval is below zero. The intervals of all contenders hold together with 95
-/// %, so a race of cuts that gain nothing keeps one with 2.5 % at most, however many there are. Of several such
+/// %, so of races of cuts that gain nothing 2.5 % keep one at most, given as many rounds as that takes. Of several such
 /// contenders, the one with the largest worst benefit over the races wins.
 /// @param races  at least one. All have the same contenders, but may time them in different ways
 [[nodiscard]] int winner_of(std::span<const Race> races);

@@ -27,9 +27,9 @@ inline constexpr int kPriorObservationCount = 4;
 
 struct Recalibration {
   planner::CostModel model;
-  double error_before = 0; ///< relative rms of predicted against measured fused times
+  double error_before = 0; ///< relative rms of predicted against measured fused times, of cuts that are not set aside
   double error_after = 0;
-  std::string text; ///< one sentence
+  std::string text; ///< one sentence; it names the cuts that were set aside
 };
 
 /// Adjusts the parameters that neither lane shows alone, so that the anchored model predicts the measured fused times
@@ -40,10 +40,15 @@ struct Recalibration {
 ///               the parameters from their profiled values (log deviations for slow-downs), each divided by its spread.
 ///               The spread of a block sum is widened by the error of its lane's curve. Slow-downs are at least
 ///               VariantCost::least_slowdown(), costs at least 0.
-///   interval    the model's anchored_interval is the 90 % predictive interval of a further cut, at most
-///               planner::kMaxCurveInterval. The residuals are normal; their variance has a scaled inverse chi-square
-///               prior worth kPriorObservationCount residuals of measurement_spread (Gelman et al., Bayesian Data
-///               Analysis, 2013, §2.6).
+///   outliers    of a variant's three or more cuts, at most a third are set aside: those that a fit with a Cauchy loss
+///               misses by a factor of 1.2 and by six deviations, or more. A deviation is at least 3 %. The parameters
+///               are then those of the other cuts.
+///   interval    the model's anchored_interval is the 90 % predictive interval of a cut like those that were raced, at
+///               most planner::kMaxCurveInterval. The residuals are normal; their variance has a scaled inverse
+///               chi-square prior worth kPriorObservationCount residuals of measurement_spread (Gelman et al., Bayesian
+///               Data Analysis, 2013, §2.6). The degrees of freedom are less by the effective number of parameters
+///               that the races determined (Hastie and Tibshirani, Generalized Additive Models, 1990, §3.5). What the
+///               races left open of a cut of many more or fewer blocks is not included.
 /// @param observations  measured cuts, with the times of their uncut parts moments before and after
 /// docs/cost_model.md §6. Errors: CannotFit (no observations, or a time that is not positive and finite), UnknownName
 /// (a variant that the model does not know), and as CostModel::validate and planner::predict_cut.

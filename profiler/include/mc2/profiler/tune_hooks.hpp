@@ -31,7 +31,7 @@ struct TuneHooks {
   std::function<void(const TuneProgress&)> on_progress;
   std::function<void(const std::string&)> on_line; ///< one line for people: what was decided, and why
   std::function<void(const std::string&)> on_race; ///< as on_line: which cuts race, and the plan in the end
-  std::function<bool()> is_cancelled;              ///< asked before every run and every check
+  std::function<bool()> is_cancelled;              ///< asked before each pair of runs and each check
 };
 
 struct Race;
