@@ -17,7 +17,8 @@ namespace {
 
 struct Meetings {
   int met_count = 0;
-  bool is_meeting = false;
+  std::optional<int> rank;  ///< the rank that waits for the others now
+  std::optional<int> other; ///< another rank that a second thread wanted to open meanwhile
 };
 
 std::mutex meetings_mutex;
@@ -30,27 +31,35 @@ std::map<std::string, Meetings>& meetings() {
 
 } // namespace
 
-ProcessGroup::Number::Number(std::string key) : key_(std::move(key)) {
+ProcessGroup::Number::Number(std::string key, int rank) : key_(std::move(key)) {
   const std::lock_guard lock(meetings_mutex);
   Meetings& own = meetings()[key_];
-  if (own.is_meeting)
+  if (own.rank) {
+    if (own.rank != rank) own.other = rank;
     throw SystemError("meet", EEXIST,
                       "another thread of this process waits for the other ranks under the same key; every process "
                       "holds one rank");
-  own.is_meeting = true;
+  }
+  own.rank = rank;
+  own.other.reset();
   value_ = own.met_count;
+}
+
+std::optional<int> ProcessGroup::Number::other_rank() const {
+  const std::lock_guard lock(meetings_mutex);
+  return meetings()[key_].other;
 }
 
 ProcessGroup::Number::~Number() {
   if (key_.empty()) return;
   const std::lock_guard lock(meetings_mutex);
-  meetings()[key_].is_meeting = false;
+  meetings()[key_].rank.reset();
 }
 
 void ProcessGroup::Number::keep() noexcept {
   const std::lock_guard lock(meetings_mutex);
   Meetings& own = meetings()[std::exchange(key_, "")];
-  own.is_meeting = false;
+  own.rank.reset();
   ++own.met_count;
 }
 

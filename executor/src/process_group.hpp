@@ -59,12 +59,14 @@ class ProcessGroup {
   /// meet, keep() is not called and the next attempt has the same number: a rank that comes late finds it.
   class Number {
    public:
-    /// Throws SystemError if another thread of this process is meeting others under this key.
-    explicit Number(std::string key);
+    /// Throws SystemError if another thread of this process is meeting others under this key, and notes the rank there.
+    Number(std::string key, int rank);
     ~Number();
     Number(const Number&) = delete;
     Number& operator=(const Number&) = delete;
     [[nodiscard]] int value() const noexcept { return value_; }
+    /// Another rank that a second thread of this process wanted to open since: it was refused, and will not come.
+    [[nodiscard]] std::optional<int> other_rank() const;
     void keep() noexcept;
 
    private:

@@ -13,8 +13,6 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -63,49 +61,6 @@ std::string name_of(const std::string& key, int number) {
   return "/mc2-" + std::to_string(getuid()) + "-" + std::to_string(digest) + "-" + std::to_string(number);
 }
 
-/// While it lives, a rank of this process waits for others. Every process holds one rank of a world, so a second one is
-/// refused; the first is told here, because it would wait for the second until its deadline.
-class WaitingRank {
- public:
-  WaitingRank(std::string key, int rank) : key_(std::move(key)) {
-    const std::lock_guard lock(mutex);
-    all()[key_] = {rank, std::nullopt};
-  }
-  ~WaitingRank() {
-    const std::lock_guard lock(mutex);
-    all().erase(key_);
-  }
-  WaitingRank(const WaitingRank&) = delete;
-  WaitingRank& operator=(const WaitingRank&) = delete;
-
-  /// Tells the rank that waits under this key, if there is one, which other rank another thread opens.
-  static void tell(const std::string& key, int other) {
-    const std::lock_guard lock(mutex);
-    const auto waiting = all().find(key);
-    if (waiting != all().end() && waiting->second.rank != other) waiting->second.other = other;
-  }
-  /// The other rank that the rank which waits under this key was told of.
-  static std::optional<int> other(const std::string& key) {
-    const std::lock_guard lock(mutex);
-    const auto waiting = all().find(key);
-    return waiting == all().end() ? std::nullopt : waiting->second.other;
-  }
-
- private:
-  struct Ranks {
-    int rank = 0;
-    std::optional<int> other;
-  };
-  static inline std::mutex mutex;
-  /// By key; under `mutex`.
-  static std::map<std::string, Ranks>& all() {
-    static std::map<std::string, Ranks> ranks;
-    return ranks;
-  }
-
-  std::string key_;
-};
-
 SystemError two_ranks_here(int other) {
   return {"meet", EEXIST,
           "another thread of this process came as " + rank_text(other) +
@@ -151,24 +106,16 @@ SharedMemoryGroup::SharedMemoryGroup(const ProcessPlace& place, int world_size, 
 }
 
 void SharedMemoryGroup::meet() {
-  std::optional<Number> claimed;
-  try {
-    claimed.emplace(key_);
-  } catch (const SystemError&) {
-    WaitingRank::tell(key_, rank());
-    throw;
-  }
-  Number& number = *claimed;
+  Number number(key_, rank());
   const std::string name = name_of(key_, number.value());
   const auto end = Clock::now() + deadline_;
   try {
-    const WaitingRank waiting(key_, rank());
     if (rank() == 0)
       create(name);
     else
-      join(name, end);
+      join(name, end, number);
     sign_in();
-    wait_for_all(end);
+    wait_for_all(end, number);
   } catch (...) {
     if (rank() == 0) shm_unlink(name.c_str());
     if (shared_ != nullptr) munmap(shared_, sizeof(Shared));
@@ -197,9 +144,9 @@ void SharedMemoryGroup::create(const std::string& name) {
 }
 
 /// Maps rank 0's memory once it exists. Passes over memory that an ended job has left, or one whose ranks disagreed.
-void SharedMemoryGroup::join(const std::string& name, Clock::time_point end) {
+void SharedMemoryGroup::join(const std::string& name, Clock::time_point end, const Number& number) {
   for (const Patience waiting = patience(); Clock::now() < end; waiting.pause()) {
-    if (const auto other = WaitingRank::other(key_)) throw two_ranks_here(*other);
+    if (const auto other = number.other_rank()) throw two_ranks_here(*other);
     const int file = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0600);
     if (file < 0) continue;
     struct stat status {};
@@ -260,7 +207,7 @@ std::optional<std::string> SharedMemoryGroup::disagreement() const {
   return std::nullopt;
 }
 
-void SharedMemoryGroup::wait_for_all(Clock::time_point end) {
+void SharedMemoryGroup::wait_for_all(Clock::time_point end, const Number& number) {
   auto& own = shared_->ranks[static_cast<std::size_t>(rank())];
   for (const Patience waiting = patience();; waiting.pause()) {
     std::uint32_t seen = shared_->meeting;
@@ -279,7 +226,7 @@ void SharedMemoryGroup::wait_for_all(Clock::time_point end) {
     if (shared_->failure_state == kIsWritten && shared_->meeting == seen)
       throw SystemError("meet", ECANCELED, shared_->failure);
     if (late.empty() && shared_->meeting.compare_exchange_strong(seen, seen + 1)) return;
-    const auto other = WaitingRank::other(key_);
+    const auto other = number.other_rank();
     if (late.empty() || (Clock::now() <= end && !other)) continue;
     own.is_away = 1;
     if (shared_->meeting.compare_exchange_strong(seen, seen + 2)) {

@@ -23,12 +23,12 @@ class SharedMemoryGroup final : public ProcessGroup {
   struct Shared;
 
   void create(const std::string& name);
-  void join(const std::string& name, std::chrono::steady_clock::time_point end);
+  void join(const std::string& name, std::chrono::steady_clock::time_point end, const Number& number);
   void meet();
   void sign_in();
   [[nodiscard]] std::string missing() const;
   [[nodiscard]] std::optional<std::string> disagreement() const;
-  void wait_for_all(std::chrono::steady_clock::time_point end);
+  void wait_for_all(std::chrono::steady_clock::time_point end, const Number& number);
   void exchange_round(std::string_view own, std::vector<std::string>& all);
   void wait_for_round(int rank, std::uint64_t round) const;
   [[nodiscard]] bool has_ended(int rank) const;

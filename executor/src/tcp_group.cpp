@@ -125,7 +125,7 @@ class TcpGroup::Network {
         world_size_(world_size),
         address_text_(place.address),
         address_(parse(place.address)),
-        number_(place.key),
+        number_(place.key, place.rank),
         key_(place.key + " " + std::to_string(number_.value())),
         deadline_(deadline),
         silence_(std::clamp(deadline, kLeastSilence, kMostSilence)),

@@ -11,7 +11,6 @@
 namespace mc2::profiler {
 namespace {
 
-constexpr double kNormalMad = 1.4826;
 constexpr std::size_t kMinOutlierCount = 5;
 constexpr double kOutlierDeviations = 6;
 constexpr double kNeverOutlierRatio = 0.1;

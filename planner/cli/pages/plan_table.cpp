@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/csv.hpp"
 
@@ -118,11 +119,7 @@ void append_json_row(const PlanRow& row, std::string& text) {
   text += "},\n";
 }
 
-std::string csv_heading() {
-  std::string text;
-  for (const Column& column : kColumns) text += (text.empty() ? "" : ",") + std::string(column.name);
-  return text + "\n";
-}
+std::string csv_heading() { return list_text(kColumns, &Column::name, ",") + "\n"; }
 
 /// The head of the document, with the options as in a request document.
 std::string json_head(const store::PlanRequest& asked) {

@@ -179,10 +179,10 @@ double dependence(std::span<const CollectivePoint> points, const std::vector<dou
   return std::sqrt(std::max(1.0, static_cast<double>(points.size()) / kFewPoints));
 }
 
-/// Whether each point agrees with the others: its residual is at most kOddDeviations deviations.
+/// Whether each point agrees with the others: its residual is at most kMostDeviations deviations.
 std::vector<bool> find_agreeing(const std::vector<double>& residuals, double measurement_spread) {
-  constexpr double kOddDeviations = 4, kPerMedian = 1.4826; // standard deviation over median absolute deviation
-  const double limit = kOddDeviations * std::max(measurement_spread, kPerMedian * median_size(residuals));
+  constexpr double kMostDeviations = 4;
+  const double limit = kMostDeviations * std::max(measurement_spread, kNormalMad * median_size(residuals));
   std::vector<bool> agrees;
   for (const double residual : residuals) agrees.push_back(std::abs(residual) <= limit);
   const auto odd_count = static_cast<double>(std::ranges::count(agrees, false));
@@ -190,14 +190,14 @@ std::vector<bool> find_agreeing(const std::vector<double>& residuals, double mea
   return agrees;
 }
 
-/// "; left out, because the others contradict them: points[3] (3.1x as long as they give)"
+/// "; left out, because the others contradict it: points[3] (3.1x the time that they give)"
 std::string odd_text(const std::vector<bool>& agrees, const std::vector<double>& residuals) {
-  std::string text;
+  std::vector<std::string> odd;
   for (std::size_t i = 0; i < agrees.size(); ++i)
     if (!agrees[i])
-      text += (text.empty() ? "; left out, because the others contradict it: points[" : ", points[") +
-              std::to_string(i) + "] (" + number(std::exp(-residuals[i]), "%.2g") + "x the time that they give)";
-  return text;
+      odd.push_back("points[" + std::to_string(i) + "] (" + number(std::exp(-residuals[i]), "%.2g") +
+                    "x the time that they give)");
+  return odd.empty() ? "" : "; left out, because the others contradict it: " + list_text(odd);
 }
 
 /// "all_reduce on 8, 16 ranks"
@@ -216,12 +216,12 @@ std::string what_text(std::span<const CollectivePoint> points) {
 }
 
 std::string summary_text(const TopologyCalibration& result) {
-  std::string open;
+  std::vector<std::string> open;
   for (const auto& factor : result.factors)
-    if (!factor.is_determined) open += (open.empty() ? "" : ", ") + factor.name;
+    if (!factor.is_determined) open.push_back(factor.name);
   return result.topology.calibration + "; median error " + percent_text(result.error_before) + " before, " +
          percent_text(result.error_after) + " after" +
-         (open.empty() ? "" : "; not determined by these points: " + open);
+         (open.empty() ? "" : "; not determined by these points: " + list_text(open));
 }
 
 Result<void> validate(std::span<const CollectivePoint> points) {

@@ -31,8 +31,8 @@ constexpr double kMaxSlowdown = 20;
 constexpr double kMostPart = 0.999; ///< upper bound of a slow-down that was profiled below 1
 
 /// A raced cut is set aside when a robust fit misses the logarithm of its time by more than kOddLogRatio and
-/// kOddDeviations deviations, which are at least kRobustScale. The first two are those of refine().
-constexpr double kOddLogRatio = 0.2, kOddDeviations = 6, kRobustScale = 0.03;
+/// kOddDeviations deviations, which are at least kRobustScale.
+constexpr double kRobustScale = 0.03;
 /// With fewer cuts nothing tells which of them is odd. No more than one in as many is set aside.
 constexpr std::size_t kLeastToJudge = 3;
 
@@ -219,15 +219,16 @@ Result<Judged> judged(const CostModel& model, const std::vector<MeasuredCut>& ob
     misses.push_back(std::log(seen.fused_us / us.makespan_us));
     sizes.push_back(std::abs(misses.back()));
   }
-  constexpr double kPerMedian = 1.4826; // standard deviation over median absolute deviation
-  const double deviation = std::max({kRobustScale, options.measurement_spread, kPerMedian * quantile(sizes, 0.5)});
+  const double deviation = std::max({kRobustScale, options.measurement_spread, kNormalMad * median(sizes)});
   Judged rest;
+  std::vector<std::string> odd;
   for (std::size_t i = 0; i < observations.size(); ++i)
     if (sizes[i] <= std::max(kOddLogRatio, kOddDeviations * deviation))
       rest.kept.push_back(observations[i]);
     else
-      rest.odd += (rest.odd.empty() ? "" : ", ") + observations[i].cut.text() + " (" +
-                  number(std::exp(misses[i]), "%.2f") + "x the time that the others give)";
+      odd.push_back(observations[i].cut.text() + " (" + number(std::exp(misses[i]), "%.2f") +
+                    "x the time that the others give)");
+  rest.odd = list_text(odd);
   const std::size_t odd_count = observations.size() - rest.kept.size();
   // Where a larger share seems odd, the model is wrong rather than the cuts.
   return kLeastToJudge * odd_count <= observations.size() ? rest : all;

@@ -37,10 +37,9 @@ constexpr double kDriftErrors = 4;
 constexpr double kBlockTimeSpread = 0.015;
 /// A fit replaces another one when its error is at most this share of the other's.
 constexpr double kClearlyBetter = 0.5;
-/// A cut is set aside when all others together contradict it by more than kSurpriseDeviations and it is off by more
-/// than kSurpriseLogRatio; or when the logarithm of its time is kFarBelowLeast below the shortest time that is
-/// believed.
-constexpr double kSurpriseDeviations = 6, kSurpriseLogRatio = 0.2, kFarBelowLeast = 0.1;
+/// A cut is set aside when all others together contradict it by more than kOddDeviations and kOddLogRatio; or when the
+/// logarithm of its time is kFarBelowLeast below the shortest time that is believed.
+constexpr double kFarBelowLeast = 0.1;
 /// A contradicted cut is set aside only while there are more than this many believed cuts for each cut that would then
 /// be set aside.
 constexpr std::size_t kOthersPerSurprise = 3;
@@ -469,7 +468,7 @@ Result<void> Refiner::observe_all(Family& family) const {
 /// others of its variant contradict most. Returns whether a cut was set aside.
 bool Refiner::set_aside() {
   std::optional<std::size_t> worst;
-  double worst_deviations = kSurpriseDeviations;
+  double worst_deviations = kOddDeviations;
   bool is_any_too_fast = false;
   for (const Family& family : families_) {
     const auto surprises = family.posterior.surprises();
@@ -480,7 +479,7 @@ bool Refiner::set_aside() {
       if (surprise.log_ratio_to_least < -kFarBelowLeast) {
         seen_[at].is_believed = false;
         is_any_too_fast = true;
-      } else if (has_others && std::abs(surprise.log_ratio) > kSurpriseLogRatio &&
+      } else if (has_others && std::abs(surprise.log_ratio) > kOddLogRatio &&
                  std::abs(surprise.deviations) > worst_deviations) {
         worst = at;
         worst_deviations = std::abs(surprise.deviations);

@@ -297,10 +297,8 @@ Result<bool> Tuner::add_preferred() {
 }
 
 void Tuner::tell_contenders() const {
-  std::string names;
-  for (const Plan& plan : tuned_.contenders)
-    names += (names.empty() ? "" : ", ") + plan.cut.text() + " " + plan.variant.text();
-  tell_of_race("race " + bench_.op().text() + ": " + names);
+  const auto name = [](const Plan& plan) { return plan.cut.text() + " " + plan.variant.text(); };
+  tell_of_race("race " + bench_.op().text() + ": " + list_text(tuned_.contenders, name));
 }
 
 Result<void> Tuner::race_and_learn() {

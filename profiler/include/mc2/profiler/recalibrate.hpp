@@ -11,6 +11,10 @@
 
 namespace mc2::profiler {
 
+/// A measured cut is odd when the others contradict the logarithm of its time by more than both: so much, and so many
+/// standard deviations.
+inline constexpr double kOddLogRatio = 0.2, kOddDeviations = 6;
+
 struct RecalibrateOptions {
   /// Expected relative error of a profiled slow-down: standard deviation of the prior of its logarithm.
   double slowdown_spread = 0.1;

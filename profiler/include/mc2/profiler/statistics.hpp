@@ -26,8 +26,11 @@ inline constexpr double kLowQuantile = 0.25;
 /// quantile() at 0.5. `values` must not be empty.
 [[nodiscard]] double median(std::span<const double> values);
 
-/// 1.4826 times the median distance from the median. For normal noise this is the standard deviation; outliers hardly
-/// change it (Rousseeuw and Croux, 1993). `values` must not be empty.
+/// Standard deviation over median absolute deviation of a normal distribution.
+inline constexpr double kNormalMad = 1.4826;
+
+/// kNormalMad times the median distance from the median. For normal noise this is the standard deviation; outliers
+/// hardly change it (Rousseeuw and Croux, 1993). `values` must not be empty.
 [[nodiscard]] double robust_deviation(std::span<const double> values);
 
 /// Distribution-free confidence interval of a quantile from order statistics: the number of values below the true
