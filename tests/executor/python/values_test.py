@@ -53,9 +53,12 @@ class ValuesTest(Refusals):
 
     def test_texts_are_alike_in_every_locale(self):
         folder = self.directory()
-        comma = 'comment_char %\nescape_char /\nLC_NUMERIC\ndecimal_point ","\nthousands_sep "."\ngrouping 3\n'
-        (folder / "definition").write_text(comma + "END LC_NUMERIC\n")
-        localedef = ["localedef", "--force", "-i", str(folder / "definition"), str(folder / "xx_YY")]
+        # Both files are written here: a machine need not have the sources of any locale.
+        (folder / "characters").write_text("<escape_char> /\nCHARMAP\n<U0000>..<U007F> /x00 <ASCII>\nEND CHARMAP\n")
+        (folder / "definition").write_text(
+            'escape_char /\nLC_NUMERIC\ndecimal_point ","\nthousands_sep "."\ngrouping 3\nEND LC_NUMERIC\n'
+        )
+        localedef = ["localedef", "--force", "-f", folder / "characters", "-i", folder / "definition", folder / "xx_YY"]
         subprocess.run(localedef, capture_output=True, timeout=60)  # warns of the categories that are left out
         program = """
 import locale, sys, mc2
