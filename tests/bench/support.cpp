@@ -205,6 +205,7 @@ Result<Race> race_fastest(Workbench& bench, std::vector<planner::Plan> plans, st
     plans = advance(plans, ratios, contender_count, staying);
     RaceSettings settings;
     settings.take_rounds(rounds);
+    settings.proves = false;
     MC2_ASSIGN(raced, shown_race(bench, plans, settings, "the fastest " + std::to_string(plans.size())));
     ratios = ratios_of(raced);
   }
@@ -229,6 +230,7 @@ Result<FamilyRace> race_family(Workbench& bench, const planner::PlanOptions& opt
   std::ranges::copy_if(plans, std::back_inserter(staying), [&](const auto& plan) { return is_in(asked, plan.cut); });
   RaceSettings settings;
   settings.take_rounds(3);
+  settings.proves = false;
   const std::string label = "brute force, " + std::to_string(plans.size()) + " cuts";
   MC2_ASSIGN(const auto first, shown_race(bench, plans, settings, label));
   MC2_ASSIGN(auto raced, race_fastest(bench, plans, ratios_of(first), staying));

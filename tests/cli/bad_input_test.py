@@ -175,7 +175,7 @@ class OptionTest(ProgramTest):
             ("tune", "--precision", "0.0001 to 1"),
             ("tune", "--max-samples", "5 to 10000"),
             ("profile", "--align", "1 to"),
-            ("run", "--pairs", "3 to 100000"),
+            ("run", "--pairs", "6 to 100000"),
             ("run", "--budget", "0.001 to 86400"),
             ("run", "--seed", "0 to"),
             ("tune", "--seed", "0 to"),

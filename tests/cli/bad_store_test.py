@@ -168,7 +168,7 @@ class BadStoreTest(ProgramTest):
         tuned = self.tuned(*TUNED, *QUICK, "--store", self.store)
         self.assertIn("plan in row 1 is damaged", tuned.stderr)
         self.assertIn("the new plan replaces it", tuned.stderr)
-        self.succeed("run", *TUNED, "--pairs", 3, "--store", self.store)
+        self.succeed("run", *TUNED, "--pairs", 6, "--store", self.store)
 
     def test_newer_version(self):
         database = sqlite3.connect(self.store)
@@ -254,7 +254,7 @@ class BadStoreTest(ProgramTest):
             self.directory.chmod(0o500)
             self.addCleanup(self.directory.chmod, 0o700)
         before = self.store.read_bytes()
-        for command in (["plan"], ["explain"], ["run", "--pairs", "3"]):
+        for command in (["plan"], ["explain"], ["run", "--pairs", "6"]):
             with self.subTest(command=command):
                 asked = [copied, *command, *TUNED, "--store", self.store]
                 try:
@@ -304,7 +304,7 @@ class BadStoreTest(ProgramTest):
             self.skipTest("only root can mount over /usr/share")
         for command in ("fit", "plan", "explain", "run", "profile"):
             with self.subTest(command=command):
-                extra = ["--pairs", "3"] if command == "run" else QUICK if command == "profile" else []
+                extra = ["--pairs", "6"] if command == "run" else QUICK if command == "profile" else []
                 what = [*SHAPE, *MACHINE] if command == "fit" else TUNED
                 asked = [command, *what, *extra, "--store", str(self.store)]
                 script = f"mount --bind {share} /usr/share || exit 77; exec {program.MC2} {' '.join(asked)}"
@@ -363,7 +363,7 @@ class BadStoreTest(ProgramTest):
         self.assertFalse(missing.parent.exists())
         plan = self.directory / "plan.json"
         self.succeed("plan", *TUNED, "--store", self.store, "--out", plan)
-        self.succeed("run", "--plan", plan, *MACHINE, "--pairs", 3, "--store", missing)  # keeps what it measures
+        self.succeed("run", "--plan", plan, *MACHINE, "--pairs", 6, "--store", missing)  # keeps what it measures
         self.assertTrue(missing.exists())
 
     def test_import_keeps_what_is_valid(self):

@@ -8,7 +8,7 @@ from program import NO_ANSWER, QUICK, USAGE, ProgramTest
 SHAPE = ["--n", 16, "--k", 16, "--ranks", 3]
 # The lanes are so slow that three ranks on two cores do not spoil times of a few KiB.
 MACHINE = ["--link", "100Mbit,20us", "--virtual-compute", "0.1Gflops,5us"]
-FEW_PAIRS = ["--pairs", "3", "--budget", "1"]
+FEW_PAIRS = ["--pairs", "6", "--budget", "1"]
 LARGEST = 40
 COUNTS = "# what each rank sends\n40, 0,7\n3,12,0\n\n0,1,30\n"
 

@@ -7,7 +7,7 @@ from program import MACHINE, NO_ANSWER, QUICK, UNSUPPORTED, USAGE, ProgramTest, 
 
 BAGS = ["--op", "embedding_all_to_all", "--m", 192, "--n", 32, "--k", 12]
 TABLES = ["--tables", 4, "--table-rows", 50]
-FEW_PAIRS = ["--pairs", "3", "--budget", "1"]
+FEW_PAIRS = ["--pairs", "6", "--budget", "1"]
 
 
 class EmbeddingTest(ProgramTest):

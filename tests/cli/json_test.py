@@ -32,7 +32,7 @@ class JsonTest(ProgramTest):
         self.document("mc2.cost_model/1", "fit", *SHAPE, *MACHINE, *store)
         plan = self.document("mc2.plan/1", "tune", *SHAPE, *MACHINE, *QUICK, *store)
         self.assertEqual(self.document("mc2.plan/1", "plan", *SHAPE, *MACHINE, *store), plan)
-        ran = self.document("mc2.run/1", "run", *SHAPE, *MACHINE, "--pairs", 3, *store)
+        ran = self.document("mc2.run/1", "run", *SHAPE, *MACHINE, "--pairs", 6, *store)
         self.assertEqual(ran["plan"], plan)
         self.document("mc2.explanation/1", "explain", *SHAPE, *MACHINE, *store)
         kept = self.document("mc2.kept_plans/1", "db", "list", *store)

@@ -6,7 +6,7 @@ import re
 import program
 from program import MACHINE, NEGATIVE, NO_ANSWER, QUICK, SHAPE, ProgramTest
 
-FEW_PAIRS = ["--pairs", "5", "--budget", "1"]
+FEW_PAIRS = ["--pairs", "6", "--budget", "1"]
 EMULATED = "EMULATED: link 1Gbit,20us, virtual compute 1Gflops,5us"
 
 

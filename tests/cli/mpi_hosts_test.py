@@ -32,7 +32,7 @@ class MpiHostsTest(mpi_test.JobTest):
 
     def test_tunes_and_runs_over_tcp_between_hosts(self):
         self.complete_job("tune", *SHAPE, "--no-pin", *QUICK)
-        done = self.complete_job("run", *SHAPE, "--no-pin", "--pairs", 3, "--json")
+        done = self.complete_job("run", *SHAPE, "--no-pin", "--pairs", 6, "--json")
         document = json.loads(done.stdout)
         fingerprint = document["plan"]["fingerprint"]
         self.assertEqual(fingerprint["nodes"], "2")
@@ -58,7 +58,7 @@ class MpiHostsTest(mpi_test.JobTest):
             "--blocks",
             "128,384",
             "--pairs",
-            3,
+            6,
             "--json",
             "--variant",
             "hierarchical(sleep_us=50)",
@@ -133,7 +133,7 @@ class FourHostsTest(mpi_test.JobTest):
     def test_a_slow_link_is_told_and_rings_that_go_round_it_are_right(self):
         self.make_empty_store()
         for kind in ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul"):
-            cut = ["--blocks", "128,384" if kind == "matmul_all_reduce" else "64,64", "--pairs", 3]
+            cut = ["--blocks", "128,384" if kind == "matmul_all_reduce" else "64,64", "--pairs", 6]
             operator = [*SHAPE, "--op", kind, "--ranks", "4", "--no-pin", "--variant", "ring(sleep_us=50)"]
             done = self.complete_job("run", *operator, *cut, "--json", rank_count=4)
             slow_links = json.loads(done.stdout)["plan"]["fingerprint"]["slow_links"]

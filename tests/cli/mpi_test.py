@@ -131,7 +131,7 @@ class MpiTest(JobTest):
             "--server-wait",
             "30",
         ]
-        done = self.run_job([*self.launch(2), MC2, "run", *SHAPE, "--pairs", "3", *ask])
+        done = self.run_job([*self.launch(2), MC2, "run", *SHAPE, "--pairs", "6", *ask])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stderr.count("plan from service"), 1, done.stderr)
 
@@ -145,7 +145,7 @@ class MpiTest(JobTest):
         for kind, variant in KINDS.items():
             page = self.complete_job("tune", "--op", kind, *SHAPE, *variant, *QUICK).stdout
             self.assertEqual(page.count("kept as plan"), 1)
-            page = self.complete_job("run", "--op", kind, *SHAPE, *variant, "--pairs", 3).stdout
+            page = self.complete_job("run", "--op", kind, *SHAPE, *variant, "--pairs", 6).stdout
             self.assertEqual(page.count("correct: "), 1)
             self.assertNotIn("EMULATED", page)
         store = self.contents()
@@ -157,7 +157,7 @@ class MpiTest(JobTest):
     def test_a_given_cut_is_checked_on_three_ranks(self):
         self.make_empty_store()
         shape = ["--backend", "mpi", "--ranks", 3, "--m", 192, "--n", 64, "--k", 64]
-        page = self.complete_job("run", *shape, "--blocks", "64,128", "--pairs", 3, rank_count=3).stdout
+        page = self.complete_job("run", *shape, "--blocks", "64,128", "--pairs", 6, rank_count=3).stdout
         self.assertIn("all ranks equal to the bit", page)
 
     def test_nodes_to_pretend_are_one_number_for_each_rank(self):
@@ -204,7 +204,7 @@ class MpiTest(JobTest):
             "--variant",
             "ring(sleep_us=50)",
         ]
-        page = self.complete_job("run", *shape, "--blocks", "100,412", "--pairs", 3).stdout
+        page = self.complete_job("run", *shape, "--blocks", "100,412", "--pairs", 6).stdout
         self.assertIn("100 + 412", page)
         self.assertIn("all ranks equal to the bit", page)
 
@@ -225,7 +225,7 @@ class MpiTest(JobTest):
             "blocking",
         ]
         file = self.directory / "counts.csv"
-        ask = ["run", *shape, "--blocks", "40,88", "--counts", file, "--pairs", 3]
+        ask = ["run", *shape, "--blocks", "40,88", "--counts", file, "--pairs", 6]
         file.write_text("128,0\n30,60\n")
         done = self.complete_job(*ask)
         self.assertIn("correct: ", done.stdout)

@@ -6,7 +6,7 @@ import program
 from program import MACHINE, QUICK, SHAPE, SUCCESS, UNSUPPORTED, ProgramTest
 
 MOST_ROWS_CUT_ALONG_N = 64
-FEW_PAIRS = ["--pairs", "3", "--budget", "1"]
+FEW_PAIRS = ["--pairs", "6", "--budget", "1"]
 
 
 class OddShapesTest(ProgramTest):

@@ -5,7 +5,7 @@ import json
 import program
 from program import MACHINE, NO_ANSWER, QUICK, SUCCESS, UNSUPPORTED, USAGE, ProgramTest, operator
 
-FEW_PAIRS = ["--pairs", "3", "--budget", "1"]
+FEW_PAIRS = ["--pairs", "6", "--budget", "1"]
 INVENTED_MODEL = program.SOURCE_DIRECTORY / "tests" / "install_consumer" / "model.json"
 # 2 * 16 * 512 * 64 flop at 1 Gflop/s take 1049 us, 16 * 512 * 4 bytes at 1 Gbit/s 262 us. Two blocks hide half of the
 # 262 us.

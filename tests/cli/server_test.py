@@ -59,7 +59,7 @@ class ServerTest(program.ProgramTest):
         third = self.directory / "third.db"
         for arguments in (
             ["plan", *QUESTION, "--json"],
-            ["run", *QUESTION, "--pairs", "3", "--json"],
+            ["run", *QUESTION, "--pairs", "6", "--json"],
             ["explain", *QUESTION, "--json"],
         ):
             with self.subTest(arguments[0]):
@@ -76,11 +76,11 @@ class ServerTest(program.ProgramTest):
         )
         # A plan is found by its digest, and the service's model predicts given blocks.
         self.succeed("explain", listed[0]["digest"][:8], "--store", third, "--server", url)
-        self.succeed("run", *QUESTION, "--blocks", "128,384", "--pairs", "3", "--store", third, "--server", url)
+        self.succeed("run", *QUESTION, "--blocks", "128,384", "--pairs", "6", "--store", third, "--server", url)
 
         # The service is gone. Its last answer is still known.
         self.assertEqual(service.stop(), 0)
-        later = self.complete("run", *QUESTION, "--pairs", "3", "--store", third, "--server", url)
+        later = self.complete("run", *QUESTION, "--pairs", "6", "--store", third, "--server", url)
         self.assertIn(f"plan from what service {url} answered at ", later.stderr)
 
     def test_copies_in_the_store_of_the_service_are_none_of_its_plans(self):
@@ -129,7 +129,7 @@ class ServerTest(program.ProgramTest):
                 url = f"http://127.0.0.1:{socket_.getsockname()[1]}"
                 for command in ("plan", "explain", "run"):
                     with self.subTest(command, why=why):
-                        extra = ["--pairs", "3"] if command == "run" else []
+                        extra = ["--pairs", "6"] if command == "run" else []
                         done = self.complete(command, *QUESTION, *extra, "--store", self.own, "--server", url, *waiting)
                         self.assertIn(f"plan from kept plans; service: {url}: ", done.stderr)
                         self.assertIn(why, done.stderr)
@@ -165,7 +165,7 @@ class ServerTest(program.ProgramTest):
         self.assertIn("plan from service", done.stderr)
         variables["MC2_SERVER_TOKEN"] = "mc2_wrong"
         done = self.complete(
-            "run", *QUESTION, "--pairs", "3", "--store", self.own, "--server", url, *PATIENT, env=variables
+            "run", *QUESTION, "--pairs", "6", "--store", self.own, "--server", url, *PATIENT, env=variables
         )
         self.assertIn(f"plan from what service {url} answered at ", done.stderr)
         self.assertIn("does not take the token", done.stderr)

@@ -5,7 +5,7 @@ import json
 import program
 from program import MACHINE, NO_ANSWER, QUICK, SHAPE, SOURCE_DIRECTORY, USAGE, ProgramTest, operator
 
-FEW_PAIRS = ["--pairs", "5", "--budget", "1"]
+FEW_PAIRS = ["--pairs", "6", "--budget", "1"]
 BY_RANK = "direct(order=rank)"
 
 

@@ -67,8 +67,11 @@ TEST(Race, OfSeveralCutsTakesAsManyPairsAsAllTheirIntervalsNeed) {
   // With 1.25 % for each of four, 1 - 2 / 2^8 = 99.2 % is enough, and 1 - 2 / 2^7 = 98.4 % is not.
   const auto raced = race(bench, std::vector(4, halves(kFew)), settings, "race").value();
   EXPECT_EQ(raced.round_count, 8);
-  settings.max_rounds = 7;
-  EXPECT_EQ(race(bench, std::vector(4, halves(kFew)), settings, "race").value().round_count, 7);
+  settings.take_rounds(3);
+  EXPECT_EQ(race(bench, std::vector(4, halves(kFew)), settings, "race").value().round_count, 8);
+  EXPECT_EQ(race(bench, std::vector{halves(kFew)}, settings, "race").value().round_count, 6);
+  settings.proves = false;
+  EXPECT_EQ(race(bench, std::vector(4, halves(kFew)), settings, "race").value().round_count, 3);
 }
 
 /// Every run takes 1 ms, with a log-normal noise of 5 %.

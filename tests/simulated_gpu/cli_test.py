@@ -21,7 +21,7 @@ ROWS_OF_A_RANK = ["matmul_reduce_scatter", "all_gather_matmul", "matmul_all_to_a
 
 class SimulatedGpuTest(ProgramTest):
     def run_blocks(self, kind, blocks, *more, asked=operator(512, 256, 128, "bf16", 2)):
-        return self.mc2("run", "--backend", "cuda", "--op", kind, *asked, "--blocks", blocks, "--pairs", 5, *more)
+        return self.mc2("run", "--backend", "cuda", "--op", kind, *asked, "--blocks", blocks, "--pairs", 6, *more)
 
     def test_doctor_names_the_gpus(self):
         page = self.succeed("doctor", "--store", self.store)

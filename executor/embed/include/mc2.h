@@ -598,7 +598,8 @@ typedef struct mc2_tune_options {
                                            length gets one round and each contender six to nine pairs, however
                                            long these take, and making and checking the operands does not count.
                                            is_cancelled is the way to a deadline */
-  int32_t race_round_count;             /* pairs of runs in each race; 0: until the intervals are narrow */
+  int32_t race_round_count;             /* pairs of runs in each race, 6 or more: as many as 95 % intervals take;
+                                           0: until the intervals are narrow */
   int32_t reserved;                     /* 0 */
   const char* variant;                  /* plan with this variant only; NULL: with any */
   const mc2_model* model;               /* plan with this model, of this machine, instead of profiling; NULL: profile */

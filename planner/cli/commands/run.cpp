@@ -287,7 +287,7 @@ void add_options(RunCommand& command, CLI::App& sub) {
   sub.add_flag("--accept-other-machine", command.accept_other_machine, "run a plan that was made for another machine");
   sub.add_option("--pairs", command.race.max_rounds, "most fused/serial pairs")
       ->capture_default_str()
-      ->check(whole_number(3, 100'000));
+      ->check(whole_number(command.race.min_rounds, 100'000));
   sub.add_option("--budget", command.budget_s, "seconds after which no new pair starts")
       ->capture_default_str()
       ->check(real_number(0.001, 86'400));
@@ -320,7 +320,6 @@ Command add_run(CLI::App& app, ServerOptions& server) {
               return Result<ExitCode>(kept.error());
             if (auto taken = command->take_counts(); !taken) return Result<ExitCode>(taken.error());
             if (command->seed == 0) command->seed = fresh_seed();
-            command->race.min_rounds = std::min(command->race.min_rounds, command->race.max_rounds);
             return command->run();
           },
           true};

@@ -124,7 +124,9 @@ Result<void> Track::prepare(std::span<const planner::Plan> plans) {
 void Track::share_confidence() {
   const double confidence = confidence_of_each(std::ranges::count(race_.contenders, false, &Contender::is_serial));
   for (Contender& contender : race_.contenders) contender.confidence = confidence;
-  settings_.min_rounds = std::clamp(fewest_pairs(confidence), settings_.min_rounds, settings_.max_rounds);
+  if (!settings_.proves) return;
+  settings_.min_rounds = std::max(settings_.min_rounds, fewest_pairs(confidence));
+  settings_.max_rounds = std::max(settings_.max_rounds, settings_.min_rounds);
 }
 
 /// Times the parts of serial and the uncut parts of every contender's variant, each once.

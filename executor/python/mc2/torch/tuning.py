@@ -311,7 +311,7 @@ def tune(
                  embedding_all_to_all: m samples, n features of a rank's tables, k rows in a bag. Kinds whose rows
                  choose experts: m is the number of rows of all ranks together
     rounds       the most samples of each block length
-    race_rounds  pairs of runs in a race
+    race_rounds  pairs of runs in a race, or as many as its 95 % intervals take (6 for one cut, 8 for four)
     tables       only for embedding_all_to_all
     experts      only for kinds whose rows choose experts
     store        file in which rank 0 keeps samples, model, plan and measurements; default: MC2_STORE; "": they are kept

@@ -32,16 +32,17 @@ struct Contender {
 };
 
 struct RaceSettings {
-  /// Run whatever the budget. Default: the fewest pairs whose median has a 95 % interval; several contenders need a
-  /// few more, within max_rounds.
-  int min_rounds = 6;
+  int min_rounds = 6; ///< run whatever the budget; default: the fewest pairs whose median has a 95 % interval
   int max_rounds = 61;
+  /// Whether both limits are raised to the fewest rounds with which all contenders' intervals hold together. A race
+  /// that only screens goes without.
+  bool proves = true;
   double relative_half_width = 0.01; ///< the race ends when every contender's fused/serial interval is this narrow
   /// No round starts after this time, except the first min_rounds. Finding the serial variant and warming up count.
   std::chrono::milliseconds budget{60'000};
   bool times_parts = true; ///< whether the uncut parts are timed as well; recalibration needs them
 
-  /// Runs exactly this many rounds, whatever the width of the intervals.
+  /// Runs this many rounds, whatever the width of the intervals; more only by `proves`.
   void take_rounds(int count) {
     min_rounds = max_rounds = count;
     relative_half_width = 0;
