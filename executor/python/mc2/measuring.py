@@ -14,16 +14,25 @@ __all__ = ["Bench", "Tuned", "profile", "tune"]
 
 
 def profile(
-    op: OpSpec, communicator: Communicator, *, alignment: int | None = None, budget_s: float = 60.0, max_count: int = 40
+    op: OpSpec,
+    communicator: Communicator,
+    *,
+    store: Store | None = None,
+    alignment: int | None = None,
+    budget_s: float = 60.0,
+    max_count: int = 40,
 ) -> Profile:
     """Times both lanes, alone and together, over a sweep of block lengths, for the backend's variants. If these share
     their matmul, leaves out those that a few runs show to be the fastest at no size.
 
+    store      keeps the samples, too; None: only the result has them
     alignment  block lengths are multiples of it; default: the backend's alignment
     budget_s   after this many seconds no new round starts
     max_count  the most samples of one block length
     """
-    return _core.profile_on(communicator.bench(op), alignment=alignment, budget_s=budget_s, max_count=max_count)
+    return _core.profile_on(
+        communicator.bench(op), alignment=alignment, budget_s=budget_s, max_count=max_count, store=store
+    )
 
 
 def tune(

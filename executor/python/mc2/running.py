@@ -23,6 +23,8 @@ def run(
     operands      further operands of Communicator.prepare(): bias, residual, norm_weight, normed,
                   norm_epsilon, a_scales, b_scales, bags, choices, counts, c
     """
+    if not isinstance(plan, Plan):
+        raise TypeError(f"plan is a {type(plan).__name__}; needs a mc2.Plan")
     world = communicator or Communicator(plan.op.ranks)
     operands.setdefault("accept_other_fingerprint", communicator is None)
     prepared = world.prepare(plan, a, b, **operands)

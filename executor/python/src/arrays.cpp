@@ -66,6 +66,7 @@ std::string shape_text(const py::array& array) { return py::str(array.attr("shap
 
 /// Checks an array. Throws Failure unless it fits and is row-major and dense, because nothing is copied.
 const py::array& checked(const py::handle& given, const Wanted& wanted, py::array& array) {
+  refuse_masked(given, wanted.field);
   if (!py::isinstance<py::array>(given))
     refuse(wanted.field, "is " + py::repr(py::type::of(given)).cast<std::string>() + ", not a numpy array");
   array = py::reinterpret_borrow<py::array>(given);
@@ -104,6 +105,7 @@ std::span<std::byte> to_write(const py::handle& given, const Wanted& wanted) {
 /// The bytes of an array of int32 or int64: a matrix of this shape or, without a shape, a row of any length.
 std::span<const std::byte> to_numbers(const py::handle& given, const std::string& field, executor::IndexType& type,
                                       const std::optional<MatrixShape>& shape = std::nullopt) {
+  refuse_masked(given, field);
   if (!py::isinstance<py::array>(given)) refuse(field, "is no numpy array");
   const auto array = py::reinterpret_borrow<py::array>(given);
   const std::string name = type_name(array);
@@ -336,6 +338,11 @@ std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const plan
 }
 
 } // namespace
+
+void refuse_masked(const py::handle& array, const std::string& field) {
+  if (py::hasattr(array, "filled") && py::hasattr(array, "mask"))
+    refuse(field, "is a masked array, whose mask would be lost; pass its .filled(value)");
+}
 
 void bind_arrays(py::module_&, py::class_<World, std::shared_ptr<World>>& world) {
   world.def(

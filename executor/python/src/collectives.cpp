@@ -5,6 +5,7 @@
 #include <span>
 
 #include "mc2/executor/node_collectives.hpp"
+#include "mc2/planner/text.hpp"
 #include "world.hpp"
 
 namespace mc2::python {
@@ -32,9 +33,11 @@ class Lent {
     return {static_cast<std::byte*>(view_.ptr), static_cast<std::size_t>(view_.size * view_.itemsize)};
   }
   [[nodiscard]] const std::string& format() const { return view_.format; }
+  [[nodiscard]] std::size_t item_bytes() const { return static_cast<std::size_t>(view_.itemsize); }
 
  private:
   static py::buffer_info request(const py::buffer& object, const char* field, bool is_written) {
+    refuse_masked(object, field);
     try {
       return object.request(is_written);
     } catch (const py::error_already_set& error) {
@@ -74,10 +77,17 @@ void require_type(const Lent& data, const char* field, DType dtype) {
                        "; needs an array of that type, or raw bytes"});
 }
 
+/// The type of this name. Throws Failure unless sums can be made of it.
+DType summed_type(const std::string& name) {
+  const auto named = planner::parse_dtype(name);
+  if (named.ok() && named.value() != DType::F8E4m3) return named.value();
+  throw Failure({ErrorCode::UnknownName, "dtype", in_quotes(name) + " is none of f32, bf16, f16, i8"});
+}
+
 /// The type that the caller named, else the type of the elements. Throws Failure if neither tells it.
 DType type_of(const Lent& data, const std::optional<std::string>& name) {
   if (name) {
-    const DType named = unwrap(planner::parse_dtype(*name));
+    const DType named = summed_type(*name);
     require_type(data, "data", named);
     return named;
   }
@@ -87,6 +97,41 @@ DType type_of(const Lent& data, const std::optional<std::string>& name) {
   if (format == "b") return DType::I8;
   throw Failure({ErrorCode::InvalidSpec, "dtype",
                  "is not given, and elements of format '" + data.format() + "' say none of f32, f16 and i8"});
+}
+
+/// What elements of a format are, whatever letter names their size: "f" floats, "i" whole numbers and bit patterns.
+/// Other formats stand for themselves.
+std::string kind_of(const std::string& format) {
+  const std::string own = in_own_order(format);
+  if (own.size() != 1) return own;
+  if (std::string_view("efdg").find(own.front()) != std::string_view::npos) return "f";
+  return std::string_view("bBhHiIlLqQnN?").find(own.front()) != std::string_view::npos ? "i" : own;
+}
+
+/// The bytes of an element of both. Raw bytes may stand for any. Throws Failure unless the elements are alike.
+std::size_t shared_size(const Lent& copy, const char* field, const Lent& data, const char* data_field) {
+  const std::size_t ours = copy.item_bytes(), theirs = data.item_bytes();
+  const auto is_raw = [](const Lent& lent) { return lent.format() == "B" || in_own_order(lent.format()) == "c"; };
+  const bool is_alike = ours == theirs && kind_of(copy.format()) == kind_of(data.format());
+  if (!is_alike && !is_raw(copy) && !is_raw(data))
+    throw Failure({ErrorCode::InvalidSpec, field,
+                   "has elements of format '" + copy.format() + "'; needs '" + data.format() + "', as " + data_field});
+  return std::max(ours, theirs);
+}
+
+struct Bytes {
+  std::size_t whole, part;
+};
+
+/// Throws Failure unless the array `field` has one part of whole elements for each rank.
+/// @param size  bytes of an element
+void require_parts(const char* field, Bytes bytes, std::size_t size, int ranks) {
+  const std::size_t needed = static_cast<std::size_t>(ranks) * bytes.part;
+  if (bytes.whole != needed || bytes.part % size != 0)
+    throw Failure({ErrorCode::InvalidSpec, field,
+                   "has " + number_text(static_cast<double>(bytes.whole) / static_cast<double>(size)) +
+                       " elements; needs " + std::to_string(ranks) + " ranks x " + std::to_string(bytes.part / size) +
+                       " = " + std::to_string(needed / size)});
 }
 
 using Name = std::optional<std::string>;
@@ -112,18 +157,29 @@ void reduce_scatter(NodeCollectives& self, const py::buffer& data, const py::buf
   const Lent from(data, "data", false), to(own, "own", true);
   const DType type = type_of(from, dtype);
   require_type(to, "own", type);
+  const auto size = static_cast<std::size_t>(planner::size_bytes(type)); // either may be raw bytes
+  require_parts("data", {from.bytes().size(), to.bytes().size()}, size, self.world_size());
   const py::gil_scoped_release released;
   unwrap(self.reduce_scatter(from.bytes(), to.bytes(), type));
 }
 
 void all_gather(NodeCollectives& self, const py::buffer& own, const py::buffer& all) {
   const Lent from(own, "own", false), to(all, "all", true);
+  const std::size_t size = shared_size(to, "all", from, "own");
+  require_parts("all", {to.bytes().size(), from.bytes().size()}, size, self.world_size());
   const py::gil_scoped_release released;
   unwrap(self.all_gather(from.bytes(), to.bytes()));
 }
 
 void all_to_all(NodeCollectives& self, const py::buffer& data, const py::buffer& received) {
   const Lent from(data, "data", false), to(received, "received", true);
+  const std::size_t size = shared_size(to, "received", from, "data"), bytes = from.bytes().size();
+  const std::size_t part = bytes / size / static_cast<std::size_t>(self.world_size()) * size;
+  require_parts("data", {bytes, part}, size, self.world_size());
+  if (to.bytes().size() != bytes)
+    throw Failure({ErrorCode::InvalidSpec, "received",
+                   "has " + std::to_string(to.bytes().size() / size) + " elements; needs " +
+                       std::to_string(bytes / size) + ", as data"});
   const py::gil_scoped_release released;
   unwrap(self.all_to_all(from.bytes(), to.bytes()));
 }
@@ -160,7 +216,7 @@ void bind_collectives(py::module_& module) {
       .def(
           "all_reduce_at",
           [](NodeCollectives& self, std::uintptr_t address, std::size_t byte_count, const std::string& dtype) {
-            unwrap(self.all_reduce(memory_at(address, byte_count), unwrap(planner::parse_dtype(dtype))));
+            unwrap(self.all_reduce(memory_at(address, byte_count), summed_type(dtype)));
           },
           "address"_a, "byte_count"_a, "dtype"_a, NoGil(), "As all_reduce(), for byte_count bytes at an address.");
 }

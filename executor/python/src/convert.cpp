@@ -7,11 +7,27 @@
 namespace mc2::python {
 namespace {
 
-/// Sets the exception mc2.errors.NAME(arguments...).
+/// A class of mc2.errors. Nothing is imported here: with a signal pending, an import runs its handler, which may raise.
+py::object error_class(const char* name) {
+  const auto module = py::reinterpret_steal<py::object>(PyImport_GetModule(py::str("mc2.errors").ptr()));
+  return module ? module.attr(name) : py::module_::import("mc2.errors").attr(name);
+}
+
+/// Sets the exception of this class of mc2.errors. If a signal's handler raises, as for Ctrl-C, sets that one, with the
+/// former as its context. No exception may leave a translator.
 template <typename... Arguments>
 void set_error(const char* name, Arguments&&... arguments) {
-  const py::object type = py::module_::import("mc2.errors").attr(name);
-  PyErr_SetObject(type.ptr(), type(std::forward<Arguments>(arguments)...).ptr());
+  std::optional<py::error_already_set> interrupt;
+  if (PyErr_CheckSignals() != 0) interrupt.emplace();
+  try {
+    const py::object type = error_class(name);
+    py::object error = type(std::forward<Arguments>(arguments)...);
+    if (!interrupt) return PyErr_SetObject(type.ptr(), error.ptr());
+    PyException_SetContext(interrupt->value().ptr(), error.release().ptr());
+    interrupt->restore();
+  } catch (py::error_already_set& raised) {
+    (interrupt ? *interrupt : raised).restore();
+  }
 }
 
 std::string escaped(const std::string& text) {

@@ -13,6 +13,7 @@
 
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/fingerprint.hpp"
+#include "whole_number.hpp"
 
 namespace mc2::python {
 

@@ -3,6 +3,7 @@
 #include "mc2/planner/cost_model.hpp"
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/op_spec.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 
 namespace mc2::python {
@@ -215,7 +216,13 @@ void bind_fingerprint(py::module_& module) {
 
 void bind_variant(py::module_& module) {
   py::class_<Variant>(module, "Variant", "How a block is executed, e.g. nccl(ctas=8,sm_count=116).")
-      .def(py::init([](const std::string& text) { return planner::parse_variant(text); }), "text"_a)
+      .def(py::init([](const std::string& text) {
+             if (text.empty() || has_control(text))
+               throw Failure({ErrorCode::InvalidSpec, "text",
+                              "is " + in_quotes(text) + "; needs a name without control characters"});
+             return planner::parse_variant(text);
+           }),
+           "text"_a)
       .def_readonly("name", &Variant::name, "The name without settings, e.g. \"nccl\".")
       .def_readonly("fields", &Variant::fields,
                     "The settings by name, e.g. {\"ctas\": \"8\", \"sm_count\": \"116\"}. This is a copy.")
@@ -246,6 +253,7 @@ PYBIND11_MODULE(_core, module) {
   mc2::python::bind_ranges(module);
   mc2::python::bind_measuring(module);
   mc2::python::bind_store(module);
+  mc2::python::bind_published_models(module);
   mc2::python::bind_tuning(module);
   mc2::python::bind_finder(module);
 }

@@ -20,7 +20,8 @@ void bind_ranges(py::module_& module);    ///< plans as a function of m
 void bind_measuring(py::module_& module); ///< sweeps, fits, recalibration, statistics
 void bind_tuning(py::module_& module);    ///< benches, races, the tuner
 void bind_store(py::module_& module);
-void bind_finder(py::module_& module); ///< where a plan comes from
+void bind_published_models(py::module_& module); ///< needs the types of bind_store()
+void bind_finder(py::module_& module);           ///< where a plan comes from
 
 /// Python's name for a measured cut whose uncut parts were timed beside it.
 struct RaceObservation : planner::MeasuredCut {};
@@ -46,11 +47,18 @@ void add_document(py::class_<Value>& type, Result<Value> (*decode)(std::string_v
       .def(py::self == py::self);
 }
 
+/// Gives a type the text <mc2.NAME ...>, with what `text_of` returns for a value.
+template <typename Value, typename TextOf>
+void add_repr(py::class_<Value>& type, const std::string& name, const TextOf& text_of) {
+  type.def("__repr__", [name, text_of](const Value& value) { return "<mc2." + name + " " + text_of(value) + ">"; });
+}
+
 /// A TypeError for a result of the caller's function, naming the function.
 [[nodiscard]] inline py::type_error wrong_result(const std::string& function, const std::string& needed,
                                                  const py::handle& returned) {
   const auto type = py::str(py::type::of(returned).attr("__name__")).cast<std::string>();
-  return py::type_error(function + " returned a " + type + "; needs " + needed);
+  const std::string value = py::isinstance<py::int_>(returned) ? " " + py::str(returned).cast<std::string>() : "";
+  return py::type_error(function + " returned a value of type " + type + value + "; needs " + needed);
 }
 
 /// The result of a caller's function as a value. Throws wrong_result() for another type.

@@ -57,10 +57,24 @@ PlanSource service(const py::function& ask) {
               MC2_TRY(finder::require_asked(found.stored.plan, question));
               return found;
             } catch (const py::error_already_set& error) {
-              if (!error.matches(PyExc_Exception)) throw; // KeyboardInterrupt and SystemExit end the search
+              // KeyboardInterrupt and SystemExit end the search, and so does a function that does not take these
+              // arguments: that error has no frame yet.
+              const bool is_of_call = error.matches(PyExc_TypeError) && !error.trace();
+              if (!error.matches(PyExc_Exception) || is_of_call) throw;
               return raised(error);
             }
           }};
+}
+
+/// Throws Failure unless the bench times the operator of the question on its machine.
+void require_asked_bench(const profiler::Bench& bench, const PlanQuestion& question) {
+  if (bench.op() != question.op)
+    throw Failure({ErrorCode::InvalidSpec, "anchor",
+                   "is a bench of " + bench.op().text() + "; the plan is for " + question.op.text()});
+  if (bench.fingerprint() != question.machine)
+    throw Failure({ErrorCode::InvalidSpec, "anchor",
+                   "is a bench of another machine than the plan is for (" +
+                       bench.fingerprint().differences(question.machine).front() + ")"});
 }
 
 FoundPlan find_among(const OpSpec& op, const Fingerprint& machine, const std::vector<Plan>& plans,
@@ -72,8 +86,10 @@ FoundPlan find_among(const OpSpec& op, const Fingerprint& machine, const std::ve
                         .variant = std::move(variant),
                         .may_transfer = may_transfer,
                         .asks_staleness = true};
-  if (anchor != nullptr)
+  if (anchor != nullptr) {
+    require_asked_bench(*anchor, question);
     question.time_lanes = [anchor](const CostModel& model) { return profiler::time_lanes(*anchor, model); };
+  }
   if (!words.empty()) question.options = to_options(words, planner::default_options_on(machine));
   std::vector<PlanSource> sources;
   sources.reserve(plans.size());
@@ -150,8 +166,8 @@ void bind_finder(py::module_& module) {
       "in `store`.\n"
       "A plan made from measurements of another operator, or outside the measured range, is used only if no\n"
       "later place has a better one.\n"
-      "anchor  a bench: each of its lanes is timed alone, and a model is brought to that speed before it plans; kept\n"
-      "        plans are not used\n"
+      "anchor  a bench of op on this machine: each of its lanes is timed alone, and a model is brought to that\n"
+      "        speed before it plans; kept plans are not used\n"
       "Other keywords are the options of the planner, as for mc2.plan(). Raises mc2.Error with every place's\n"
       "reason if no place has a plan.");
   module.def("find_plan_ranges", &find_ranges, "op"_a, "fingerprint"_a, "first_m"_a, py::kw_only(),

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "mc2/profiler/recalibrate.hpp"
 #include "mc2/profiler/refine.hpp"
@@ -62,6 +63,21 @@ profiler::FitSummary fit(const planner::Profile& profile, double quantile, doubl
   return unwrap(profiler::fit_cost_model(profile, options));
 }
 
+/// Returns the times. Throws Failure naming the one that is negative, too large or no number.
+planner::CutTimes checked_times(const planner::CutTimes& times) {
+  for (const auto& [name, us] : {std::pair{"fused_us", times.fused_us},
+                                 {"serial_us", times.serial_us},
+                                 {"compute_us", times.compute_us},
+                                 {"communication_us", times.communication_us},
+                                 {"compute_blocks_us", times.compute_blocks_us},
+                                 {"communication_blocks_us", times.communication_blocks_us}})
+    unwrap(planner::validate_time(name, us));
+  if (!(times.relative_error >= 0 && std::isfinite(times.relative_error)))
+    throw Failure({ErrorCode::InvalidSpec, "relative_error",
+                   "is " + number_text(times.relative_error) + "; must be finite and not negative"});
+  return times;
+}
+
 void bind_fit(py::module_& module) {
   py::class_<profiler::FitSummary>(module, "FitSummary", "A fitted cost model, with notes on the fit.")
       .def_readonly("model", &profiler::FitSummary::model, "The cost model.")
@@ -78,10 +94,10 @@ void bind_fit(py::module_& module) {
       "compute_blocks_us and communication_blocks_us are sums over a lane's blocks (0: not timed).")
       .def(py::init([](planner::Variant variant, std::vector<std::int64_t> blocks, double fused_us, double compute_us,
                        double communication_us, double compute_blocks_us, double communication_blocks_us) {
-             return RaceObservation{
-                 {{fused_us, 0, compute_us, communication_us, compute_blocks_us, communication_blocks_us},
-                  std::move(variant),
-                  {std::move(blocks)}}};
+             return RaceObservation{{checked_times({fused_us, 0, compute_us, communication_us, compute_blocks_us,
+                                                    communication_blocks_us}),
+                                     std::move(variant),
+                                     {std::move(blocks)}}};
            }),
            "variant"_a, "blocks"_a, "fused_us"_a, "compute_us"_a, "communication_us"_a, py::kw_only(),
            "compute_blocks_us"_a = 0.0, "communication_blocks_us"_a = 0.0);
@@ -121,8 +137,8 @@ void bind_measured_cut(py::module_& module) {
       .def(py::init([](planner::Variant variant, std::vector<std::int64_t> blocks, double fused_us, double serial_us,
                        double compute_us, double communication_us, double relative_error, double compute_blocks_us,
                        double communication_blocks_us) {
-             return MeasuredCut{{fused_us, serial_us, compute_us, communication_us, compute_blocks_us,
-                                 communication_blocks_us, 1, relative_error},
+             return MeasuredCut{checked_times({fused_us, serial_us, compute_us, communication_us, compute_blocks_us,
+                                               communication_blocks_us, 1, relative_error}),
                                 std::move(variant),
                                 {std::move(blocks)}};
            }),

@@ -58,11 +58,11 @@ std::string table_of(const Profile& profile) {
 }
 
 void bind_sample(py::module_& module) {
-  py::class_<Sample>(
+  py::class_<Sample> type(
       module, "Sample",
       "One timed iteration of one lane over block_count equal blocks. time_us is the time of ONE block on the\n"
-      "slowest rank.")
-      .def(py::init([](const std::string& component, std::int64_t block_rows, double us, const std::string& context,
+      "slowest rank.");
+  type.def(py::init([](const std::string& component, std::int64_t block_rows, double us, const std::string& context,
                        std::string variant, std::int64_t message_bytes, std::int64_t block_count, int round) {
              Sample sample;
              set_words(sample, {component, context, us});
@@ -90,6 +90,10 @@ void bind_sample(py::module_& module) {
                     "Number of the round. Samples of one round were taken within moments of each other.")
       .def_readonly("is_outlier", &Sample::is_outlier, "Whether fits leave the sample out.")
       .def(py::self == py::self);
+  add_repr(type, "Sample", [](const Sample& s) {
+    return std::string(to_string(s.component)) + " " + s.variant + ", " + std::to_string(s.block_rows) + " long, " +
+           us_text(s.time_us()) + " us";
+  });
 }
 
 void bind_profile(py::module_& module) {
@@ -117,8 +121,14 @@ void bind_costs(py::module_& module) {
       "One lane's cost of a block: the curve's time plus fixed_us. A slowdown of 1 or more multiplies this\n"
       "while the other lane is busy. A slowdown below 1 multiplies the curve's time of every block of a cut.")
       .def(
-          "time_us", [](const LaneCost& cost, double x) { return cost.curve.time_us(x); }, "x"_a,
-          "The curve's time in us of a block of x rows, columns or bytes that runs alone, without fixed_us.")
+          "time_us",
+          [](const LaneCost& cost, double x) {
+            if (!(x >= 0 && std::isfinite(x)))
+              throw Failure(
+                  {ErrorCode::InvalidSpec, "x", "is " + number_text(x) + "; must be finite and not negative"});
+            return cost.curve.time_us(x);
+          },
+          "x"_a, "The curve's time in us of a block of x rows, columns or bytes that runs alone, without fixed_us.")
       .def_property_readonly(
           "family", [](const LaneCost& cost) { return cost.curve.family(); },
           "The family of the curve, e.g. \"affine\" (docs/cost_model.md).")

@@ -101,8 +101,8 @@ void bind_timeline(py::module_& module) {
       .def_readonly("overlap_us", &Timeline::overlap_us, "How long both lanes are busy at once, in us.")
       .def("_repr_html_", &timeline_table)
       .def(py::self == py::self);
-  py::class_<planner::Estimate>(module, "Estimate", "A time with its 90 % interval and where it came from.")
-      .def_readonly("us", &planner::Estimate::us, "The time, in us.")
+  py::class_<planner::Estimate> estimate(module, "Estimate", "A time with its 90 % interval and where it came from.");
+  estimate.def_readonly("us", &planner::Estimate::us, "The time, in us.")
       .def_readonly("low_us", &planner::Estimate::low_us, "Lower end of the 90 % interval, in us.")
       .def_readonly("high_us", &planner::Estimate::high_us, "Upper end of the 90 % interval, in us.")
       .def_property_readonly(
@@ -110,16 +110,23 @@ void bind_timeline(py::module_& module) {
           "Where the time came from: \"measured\", \"interpolated\", \"extrapolated\" or \"analytic\", from the\n"
           "strongest to the weakest.")
       .def_readonly("reason", &planner::Estimate::reason, "Why it has this provenance.");
+  add_repr(estimate, "Estimate", [](const planner::Estimate& e) {
+    return us_text(e.us) + " us, " + us_text(e.low_us) + " to " + us_text(e.high_us) + ", " +
+           std::string(to_string(e.provenance));
+  });
 }
 
 void bind_runner_up(py::module_& module) {
-  py::class_<planner::RunnerUp>(module, "RunnerUp", "A cut that was not chosen, and why.")
-      .def_property_readonly(
+  py::class_<planner::RunnerUp> type(module, "RunnerUp", "A cut that was not chosen, and why.");
+  type.def_property_readonly(
           "blocks", [](const planner::RunnerUp& r) { return r.cut.block_rows; },
           "Lengths of the blocks in rows or columns of the cut axis, in the order in which they run.")
       .def_readonly("variant", &planner::RunnerUp::variant, "The variant that would run the blocks.")
       .def_readonly("makespan_us", &planner::RunnerUp::makespan_us, "Predicted time of a run, in us.")
       .def_readonly("reason", &planner::RunnerUp::reason, "Why the cut was not chosen, with numbers.");
+  add_repr(type, "RunnerUp", [](const planner::RunnerUp& r) {
+    return r.cut.text() + " " + r.variant.text() + ", " + us_text(r.makespan_us) + " us";
+  });
 }
 
 void bind_validation(py::module_& module) {
@@ -213,7 +220,10 @@ void add_decision(py::class_<Plan>& type) {
           "counts", &Plan::counts,
           "The rows from each rank to each rank that the plan was made for, in one list: from 0 to 0, from 0\n"
           "to 1 and so on. Empty: equally many.")
-      .def_readonly("makespan", &Plan::makespan, "The predicted time of a run. Its us is 0 if nothing was predicted.")
+      .def_readonly(
+          "makespan", &Plan::makespan,
+          "The predicted time of a run. Its us is 0 if nothing was predicted, and so are serial_us, compute_us,\n"
+          "communication_us and ideal_us.")
       .def_property_readonly(
           "makespan_us", [](const Plan& p) { return p.makespan.us; },
           "The predicted time of a run, in us: makespan.us.")
@@ -227,7 +237,8 @@ void add_decision(py::class_<Plan>& type) {
                     "can take less time.")
       .def_property_readonly(
           "bound", [](const Plan& p) { return to_string(p.bound); },
-          "The lane that limits the operator: \"compute\" or \"communication\".")
+          "The lane that limits the operator: \"compute\" or \"communication\". \"compute\" also if nothing was\n"
+          "predicted.")
       .def_property_readonly(
           "benefit", &Plan::benefit,
           "The part of serial_us that the plan is predicted to save: 0.2 means 20 % less time. 0 if nothing\n"
@@ -237,9 +248,11 @@ void add_decision(py::class_<Plan>& type) {
           "90 % interval of benefit: (low, high), or None if it was not predicted.")
       .def_readonly("block_overhead_us", &Plan::block_overhead_us,
                     "Time of every block on each lane that the question assumed, in us. None: it assumed none.")
-      .def_property_readonly("overlap_efficiency", &Plan::overlap_efficiency,
-                             "What the plan is predicted to save, as a part of what perfect overlap would save:\n"
-                             "(serial_us - makespan_us) / (serial_us - ideal_us). 0 if nothing can be gained.")
+      .def_property_readonly(
+          "overlap_efficiency", &Plan::overlap_efficiency,
+          "What the plan is predicted to save, as a part of what perfect overlap would save:\n"
+          "(serial_us - makespan_us) / (serial_us - ideal_us). 0 if nothing can be gained or nothing\n"
+          "was predicted.")
       .def_readonly("timeline", &Plan::timeline,
                     "When each block is predicted to run. Without blocks if nothing was predicted. With schedule\n"
                     "\"local_first\", entry 0 is the matmul of a rank's own rows.")
@@ -287,31 +300,6 @@ void bind_plan(py::module_& module) {
   add_changes(type);
   add_forms(type);
   add_document(type, &store::decode_plan);
-}
-
-void bind_published_models(py::module_& module) {
-  module.def(
-      "device_model",
-      [](const std::string& device, const planner::OpSpec& op, OpenStore* store) {
-        const auto model_of = [&](std::optional<finder::Kept> kept) -> Result<planner::CostModel> {
-          MC2_ASSIGN(auto costs, finder::device_costs(device, op, PlanOptions(), kept));
-          return std::move(costs.model);
-        };
-        if (store == nullptr) return unwrap(model_of({}));
-        return store->use([&](const store::Store& opened) { return model_of(finder::kept_in_unnamed(opened)); });
-      },
-      "device"_a, "op"_a, "store"_a = py::none(), NoGil(),
-      "The cost model of an operator on a device that this machine need not have. It starts from the device's\n"
-      "published figures. Samples that were imported into the store under the device's name override them. If\n"
-      "cuts of the operator were measured on the device, they recalibrate the model.");
-  module.def(
-      "topology_model",
-      [](const std::string& topology, const planner::OpSpec& op) {
-        return unwrap(planner::analytic_model(unwrap(store::topology_of(topology)), op));
-      },
-      "topology"_a, "op"_a,
-      "The cost model of an operator on a cluster. topology: the description of the cluster as JSON\n"
-      "(schemas/topology.schema.json), or the name of a published one.");
 }
 
 Plan plan(const planner::OpSpec& op, const planner::CostModel& model, const py::kwargs& words) {
@@ -376,6 +364,31 @@ PlanOptions to_options(const py::kwargs& words, PlanOptions options) {
   return options;
 }
 
+void bind_published_models(py::module_& module) {
+  module.def(
+      "device_model",
+      [](const std::string& device, const planner::OpSpec& op, OpenStore* store) {
+        const auto model_of = [&](std::optional<finder::Kept> kept) -> Result<planner::CostModel> {
+          MC2_ASSIGN(auto costs, finder::device_costs(device, op, PlanOptions(), kept));
+          return std::move(costs.model);
+        };
+        if (store == nullptr) return unwrap(model_of({}));
+        return store->use([&](const store::Store& opened) { return model_of(finder::kept_in_unnamed(opened)); });
+      },
+      "device"_a, "op"_a, "store"_a = py::none(), NoGil(),
+      "The cost model of an operator on a device that this machine need not have. It starts from the device's\n"
+      "published figures. Samples that were imported into the store under the device's name override them. If\n"
+      "cuts of the operator were measured on the device, they recalibrate the model.");
+  module.def(
+      "topology_model",
+      [](const std::string& topology, const planner::OpSpec& op) {
+        return unwrap(planner::analytic_model(unwrap(store::topology_of(topology)), op));
+      },
+      "topology"_a, "op"_a,
+      "The cost model of an operator on a cluster. topology: the description of the cluster as JSON\n"
+      "(schemas/topology.schema.json), or the name of a published one.");
+}
+
 void bind_plans(py::module_& module) {
   bind_timeline(module);
   bind_runner_up(module);
@@ -384,7 +397,6 @@ void bind_plans(py::module_& module) {
   module.def("plan", &plan, "op"_a, "model"_a,
              "Decides how to cut `op` on the machine that `model` describes. Keywords: the options of the planner;\n"
              "those that are not given are default_options(model.fingerprint).");
-  bind_published_models(module);
   module.def(
       "unpredicted",
       [](const planner::OpSpec& op, const planner::Fingerprint& fingerprint, std::vector<std::int64_t> blocks,

@@ -26,6 +26,12 @@ std::vector<std::int64_t> blocks_of(const CutRule& rule, std::int64_t axis_lengt
   return rule.split(axis_length).cut().block_rows;
 }
 
+/// The m of a range or a gap as text.
+template <typename Range>
+std::string m_text(const Range& range) {
+  return "m " + std::to_string(range.first_m) + " to " + std::to_string(range.last_m);
+}
+
 std::string range_table(const PlanRanges& ranges) {
   std::vector<std::vector<std::string>> rows{{"m", "plan", "variant", "predicted benefit"}};
   for (const PlanRange& range : ranges.ranges)
@@ -53,8 +59,8 @@ void bind_range(py::module_& module) {
            "or the axis is too short for two. Raises mc2.Error (invalid_spec) for a length below 1 or above\n"
            "10^9.")
       .def("__repr__", [](const CutRule& rule) { return "<mc2.CutRule " + rule.text() + ">"; });
-  py::class_<PlanRange>(module, "PlanRange", "One rule for every m from first_m to last_m.")
-      .def_readonly("first_m", &PlanRange::first_m, "The first m.")
+  py::class_<PlanRange> range(module, "PlanRange", "One rule for every m from first_m to last_m.");
+  range.def_readonly("first_m", &PlanRange::first_m, "The first m.")
       .def_readonly("last_m", &PlanRange::last_m, "The last m.")
       .def_readonly("rule", &PlanRange::rule, "How every m of the range is cut.")
       .def_readonly("least_benefit", &PlanRange::least_benefit,
@@ -70,11 +76,13 @@ void bind_range(py::module_& module) {
       .def_readonly("loss", &PlanRange::loss,
                     "How much longer the rule's cut is predicted to take than an m's own best cut, relative: the\n"
                     "largest of all m.");
-  py::class_<PlanGap>(module, "PlanGap",
-                      "The values of m from first_m to last_m, for which there is no plan, and the reason.")
-      .def_readonly("first_m", &PlanGap::first_m, "The first m.")
+  add_repr(range, "PlanRange", [](const PlanRange& one) { return m_text(one) + ": " + one.rule.text(); });
+  py::class_<PlanGap> gap(module, "PlanGap",
+                          "The values of m from first_m to last_m, for which there is no plan, and the reason.");
+  gap.def_readonly("first_m", &PlanGap::first_m, "The first m.")
       .def_readonly("last_m", &PlanGap::last_m, "The last m.")
       .def_readonly("reason", &PlanGap::reason, "Why there is no plan.");
+  add_repr(gap, "PlanGap", [](const PlanGap& one) { return m_text(one) + ": " + one.reason; });
 }
 
 } // namespace
@@ -94,8 +102,14 @@ void bind_ranges(py::module_& module) {
            "The range that holds m; None if m is in a gap, outside of all ranges, or illegal for the operator.")
       .def(
           "plan_at", [](const PlanRanges& ranges, std::int64_t m) { return unwrap(planner::plan_at(ranges, m)); },
-          "m"_a, "The plan for one m, without predicted times.")
+          "m"_a,
+          "The plan for one m. Nothing is predicted for it: its times, benefit and overlap_efficiency read 0, and\n"
+          "its bound says nothing. mc2.predict() has them.")
       .def("_repr_html_", &range_table);
+  add_repr(type, "PlanRanges", [](const PlanRanges& all) {
+    return all.op.text() + " from m " + std::to_string(all.first_m) + ", " + std::to_string(all.ranges.size()) +
+           " ranges, " + std::to_string(all.gaps.size()) + " gaps";
+  });
   add_document(type, &store::decode_plan_ranges);
 }
 

@@ -76,6 +76,7 @@ void bind_plans_of(py::class_<OpenStore, std::shared_ptr<OpenStore>>& type) {
   type.def(
           "put_plan",
           [](OpenStore& self, const planner::Plan& plan, const std::string& purpose) {
+            if (purpose.empty()) throw Failure({ErrorCode::InvalidSpec, "purpose", "is empty; \"tuned\" is usual"});
             return self.use([&](Store& store) { return store.put_plan(plan, purpose, store::utc_now()); });
           },
           "plan"_a, "purpose"_a = "tuned", NoGil(),

@@ -58,7 +58,8 @@ class PythonBench final : public Bench {
 
   [[nodiscard]] Result<std::size_t> prepare(const Plan& plan) override {
     const py::gil_scoped_acquire acquired;
-    return returned_by<std::size_t>("prepare", "the plan's number", function("prepare")(plan));
+    return returned_by<std::size_t>("prepare", "the plan's number, a whole number from 0 on",
+                                    function("prepare")(plan));
   }
   [[nodiscard]] Result<void> verify(const Plan& plan) override {
     const py::gil_scoped_acquire acquired;

@@ -146,15 +146,6 @@ py::class_<World, std::shared_ptr<World>> bind_world(py::module_& module) {
       .def_property_readonly(
           "default_options", [](const World& w) { return default_options(w.communicator().fingerprint()); },
           "mc2.default_options() of this communicator's fingerprint.")
-      .def(
-          "random_problem",
-          [](const std::shared_ptr<World>& w, const OpSpec& op, std::uint64_t seed) {
-            return std::make_unique<Problem>(w, op, seed);
-          },
-          "op"_a, "seed"_a = 1,
-          "Random matrices of the operator, in memory of the ranks. Equal seeds give equal matrices. Raises\n"
-          "mc2.Error if the backend cannot run the operator, the operator has another number of ranks, or\n"
-          "another process holds some of the ranks.")
       .def("close", &World::close,
            "Ends the use of the communicator: later calls on it, and runs of what was prepared on it, raise\n"
            "mc2.Error (invalid_spec). Its threads and memory are freed with the last object that uses them.")
@@ -371,6 +362,15 @@ void bind_benches(py::module_& module, py::class_<World, std::shared_ptr<World>>
   py::class_<WorldBench, profiler::Bench>(module, "CommunicatorBench",
                                           "A bench that runs and times an operator on a communicator.");
   world
+      .def(
+          "random_problem",
+          [](const std::shared_ptr<World>& w, const OpSpec& op, std::uint64_t seed) {
+            return std::make_unique<Problem>(w, op, seed);
+          },
+          "op"_a, "seed"_a = 1,
+          "Random matrices of the operator, in memory of the ranks. Equal seeds give equal matrices. Raises\n"
+          "mc2.Error if the backend cannot run the operator, the operator has another number of ranks, or\n"
+          "another process holds some of the ranks.")
       .def("bench", &random_bench, "op"_a, "seed"_a = 1, NoGil(),
            "A bench with random matrices, for mc2.tune_on(), mc2.profile_on() and mc2.race_on().")
       .def("bench_at", &bench_at, "op"_a, "addresses"_a, "keep_alive"_a, "check"_a,

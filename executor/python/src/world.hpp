@@ -110,6 +110,9 @@ class Binding {
 /// Functions that take addresses, for communicators that hold one rank.
 void bind_addresses(py::class_<World, std::shared_ptr<World>>& world, py::class_<Binding>& prepared);
 
+/// Throws Failure for a masked array of numpy: its mask would be dropped.
+void refuse_masked(const py::handle& array, const std::string& field);
+
 /// NodeCollectives: collectives without a matmul.
 void bind_collectives(py::module_& module);
 

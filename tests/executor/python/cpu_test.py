@@ -173,9 +173,21 @@ class ArraysTest(Refusals):
         self.assertEqual(raw.tolist(), [4] * 4)
         self.refused("invalid_spec", "data", collectives.all_reduce, numpy.zeros((4, 4), numpy.float32).T)
         self.refused("invalid_spec", "data", collectives.all_reduce, bytes(8), "f32")
-        self.refused(
-            "invalid_spec", "data", collectives.all_to_all, numpy.zeros(3, numpy.int8), numpy.zeros(3, numpy.int8)
-        )
+        three = numpy.zeros(3, numpy.float32)  # 12 bytes are divisible by two ranks, three elements are not
+        self.refused("invalid_spec", "data", collectives.all_to_all, three, three.copy())
+        self.refused("invalid_spec", "received", collectives.all_to_all, raw, numpy.zeros(2, numpy.float32))
+        self.refused("invalid_spec", "received", collectives.all_to_all, raw, numpy.zeros(2))
+        self.refused("invalid_spec", "received", collectives.all_to_all, raw, numpy.zeros(4, numpy.int32))
+        self.refused("invalid_spec", "all", collectives.all_gather, raw, numpy.zeros(4))
+        self.refused("invalid_spec", "received", collectives.all_to_all, raw, bytearray(12))
+        text = self.refused("invalid_spec", "all", collectives.all_gather, raw, numpy.zeros(9, numpy.float32))
+        self.assertIn("has 9 elements; needs 2 ranks x 4 = 8", text)
+        text = self.refused("invalid_spec", "data", collectives.reduce_scatter, raw, three)
+        self.assertIn("has 4 elements; needs 2 ranks x 3 = 6", text)
+        masked = numpy.ma.masked_array(raw, mask=raw > 0)
+        self.assertIn(".filled(", self.refused("invalid_spec", "data", collectives.all_reduce, masked))
+        text = self.refused("unknown_name", "dtype", collectives.all_reduce, raw.view(numpy.uint8), "f8e4m3")
+        self.assertIn("none of f32, bf16, f16, i8", text)
 
 
 @unittest.skipIf(RANK >= 0, "this is a rank")

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -95,6 +96,27 @@ class NumpyTest(Refusals):
                     prepared.run()
                     for c, expected in zip(prepared.c, oracle(op, a, b)):
                         np.testing.assert_allclose(c, expected, atol=1e-4)
+
+    def test_what_is_no_plain_array_or_whole_number_is_refused(self):
+        op = mc2.OpSpec("matmul_all_reduce", m=140, n=36, k=24, ranks=RANKS)
+        a, b = operands(op)
+        masked = [np.ma.masked_array(x, mask=x > 0) for x in a]
+        self.assertIn(".filled(", self.refused("invalid_spec", "a[0]", self.prepare, op, [140], masked, b))
+        for m in (np.float64(140.5), np.float32(140), np.array([140.0]), np.array(140.0)):
+            with self.subTest(m), self.assertRaises(TypeError):
+                op.replace(m=m)
+        for m in (np.int64(140), np.uint8(140), np.array(140)):
+            self.assertEqual(op.replace(m=m), op)
+        with self.assertRaises(TypeError):
+            mc2.run(op, a, b)
+
+    def test_ctrl_c_in_a_failing_call_is_a_keyboard_interrupt(self):
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, handler)
+        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+        with self.assertRaises(KeyboardInterrupt):
+            timer.start()
+            mc2.NodeCollectives(0, 2, f"alone{os.getpid()}", deadline_s=1)
 
     def refused_without(self, feature, *arguments, **options):
         """Returns whether this CPU lacks the feature; if it does, checks that preparing is refused for the type."""
@@ -464,6 +486,12 @@ class MeasuringTest(Refusals):
             low, high = anchored.benefit_interval
             self.assertLessEqual(low, anchored.benefit)
             self.assertGreaterEqual(high, anchored.benefit)
+            bench = world.bench(op.replace(m=1024))
+            find = lambda machine: mc2.find_plan(op, machine, models=[model], anchor=bench)
+            self.assertIn("m=1024", self.refused("invalid_spec", "anchor", find, world.fingerprint))
+            bench = world.bench(op)
+            text = self.refused("invalid_spec", "anchor", find, mc2.Fingerprint({"backend": "none"}))
+            self.assertIn("another machine", text)
 
     def test_a_problem_is_checked_against_its_oracle(self):
         with mc2.Communicator(RANKS, pin_threads=False) as world:

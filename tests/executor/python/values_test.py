@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import copy
+import decimal
+import fractions
 import json
 import os
 import pathlib
@@ -137,7 +139,13 @@ print(locale.format_string("%.1f", 0.5), plan.reason, mc2.default_options(plan.f
         ]:
             with self.subTest(change):
                 self.refused(code, field, mc2.OpSpec, **{"kind": "matmul_all_reduce", **words, **change})
-        for change in ({"m": 64.0}, {"m": 2**70}, {"m": "64"}, {"m": None}):
+        whole = type("Whole", (), {"__index__": lambda _: 64})()
+        self.assertEqual(mc2.OpSpec("matmul_all_reduce", **{**words, "m": whole}).m, 64)
+        uncounted = [  # as numpy.bool_ and a masked number
+            type("Flag", (), {"dtype": dtype, "__index__": lambda _: 1})() for dtype in ("bool", "torch.bool")
+        ] + [type("Masked", (), {"mask": True, "__index__": lambda _: 64})()]
+        for m in (64.0, 2**70, "64", None, True, *uncounted, decimal.Decimal(64), fractions.Fraction(129, 2)):
+            change = {"m": m}
             with self.subTest(change), self.assertRaises(TypeError):
                 mc2.OpSpec("matmul_all_reduce", **{**words, **change})
 
@@ -301,6 +309,13 @@ class FitTest(Refusals):
         )
         self.assertLessEqual(learnt.next[0].low_us, learnt.next[0].high_us)
         self.refused("cannot_fit", "cut", mc2.refine, op, model, [mc2.MeasuredCut(variant, [2048, 2048], 0)])
+        for bad in (-1, float("nan")):
+            self.refused("invalid_spec", "fused_us", mc2.MeasuredCut, variant, [op.m], bad)
+            self.refused("invalid_spec", "compute_us", mc2.RaceObservation, variant, [op.m], 9, bad, 9)
+            self.refused("invalid_spec", "relative_error", mc2.MeasuredCut, variant, [op.m], 9, relative_error=bad)
+            self.refused("invalid_spec", "x", model.variants[0].compute.time_us, bad)
+        for text in ("", "direct\n"):
+            self.refused("invalid_spec", "text", mc2.Variant, text)
         self.assertEqual(
             [(account.lane, account.is_timed) for account in learnt.accounts],
             [("compute", False), ("communication", False)],
@@ -454,6 +469,8 @@ class FinderTest(Refusals):
             return mc2.find_plan(OP, model.fingerprint, service=service, models=[model])
 
         self.assertIn("is away", ask(OSError("is away")).misses[0])
+        with self.assertRaisesRegex(TypeError, "positional argument"):
+            mc2.find_plan(OP, model.fingerprint, service=lambda op: None, models=[model])
         for error in (KeyboardInterrupt(), SystemExit(3)):
             with self.assertRaises(type(error)):
                 ask(error)

@@ -290,7 +290,7 @@ def unsupported(problem: Problem) -> Error | None:
     """Why a shape cannot be cut, with the argument that prevents it as field; None if it can."""
     backend = problem.group.backend
     if problem.dtype not in DTYPES:
-        return Error("unsupported", "dtype", f"is {problem.dtype}, none of {', '.join(map(str, DTYPES))}")
+        return Error("unsupported", "dtype", f"is {problem.dtype!r}, none of {', '.join(map(str, DTYPES))}")
     is_on_gloo = backend == "gloo" and problem.device.type == "cpu"
     if is_on_gloo and problem.dtype == torch.bfloat16 and not GLOO_EXCHANGES_BFLOAT16:
         return Error("unsupported", "dtype", f"is {problem.dtype}, which gloo exchanges from PyTorch 2 on only")
