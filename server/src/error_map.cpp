@@ -22,7 +22,6 @@ constexpr std::array kStatuses{Status{400, "bad_request", "Bad Request"},
                                Status{404, "not_found", "Not Found"},
                                Status{405, "method_not_allowed", "Method Not Allowed"},
                                Status{406, "not_acceptable", "Not Acceptable"},
-                               Status{408, "timeout", "Request Timeout"},
                                Status{409, "conflict", "Conflict"},
                                Status{412, "precondition_failed", "Precondition Failed"},
                                Status{413, "too_large", "Content Too Large"},
@@ -59,11 +58,15 @@ Response to_response(const Problem& problem) {
   auto text = document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return {.status = problem.status,
           .content_type = "application/problem+json",
-          .body = std::make_shared<const std::string>(std::move(text)),
-          .etag = {}};
+          .body = std::make_shared<const std::string>(std::move(text))};
 }
 
 } // namespace
+
+std::string_view phrase_of(int status) noexcept {
+  const auto* const found = std::ranges::find(kStatuses, status, &Status::number);
+  return found == kStatuses.end() ? std::string_view() : found->phrase;
+}
 
 int to_http_status(ErrorCode code) noexcept {
   switch (code) {

@@ -214,8 +214,7 @@ Response Follower::send_on(const Request& request) const {
     return problem(403, "the leader does not allow this to the replica's token (--follow-token-file)", request.id);
   Response response{.status = given.status,
                     .content_type = std::move(given.content_type),
-                    .body = std::make_shared<const std::string>(std::move(given.body)),
-                    .etag = {}};
+                    .body = std::make_shared<const std::string>(std::move(given.body))};
   if (!given.location.empty()) response.headers.emplace_back("Location", std::move(given.location));
   // Waits for the change, so that a client that reads it from this replica next finds it.
   const auto now = client_.changes_since(std::nullopt, {}, ends);

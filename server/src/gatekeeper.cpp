@@ -71,6 +71,15 @@ Response Gatekeeper::refuse(const Bearer& bearer, Access needed, const std::stri
                  {{"WWW-Authenticate", R"(Bearer realm="mc2")"}});
 }
 
+namespace {
+
+bool is_below_localhost(std::string_view name) {
+  constexpr std::string_view kBelow = ".localhost";
+  return name.size() > kBelow.size() && equals_ignoring_case(name.substr(name.size() - kBelow.size()), kBelow);
+}
+
+} // namespace
+
 bool may_be_asked_as(std::string_view host, std::string_view client, const std::string& address) {
   boost::system::error_code error;
   const auto listening = boost::asio::ip::make_address(address, error);
@@ -80,10 +89,9 @@ bool may_be_asked_as(std::string_view host, std::string_view client, const std::
   if (colon != std::string::npos && name.find(']', colon) == std::string::npos) name.resize(colon);
   if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
   boost::asio::ip::make_address(name, error);
-  constexpr std::string_view kBelow = ".localhost";
-  const bool is_below = name.size() > kBelow.size() &&
-                        equals_ignoring_case(std::string_view(name).substr(name.size() - kBelow.size()), kBelow);
-  return !error || name.find('.') == std::string::npos || is_below;
+  if (name.find_first_of("@?#\\") != std::string::npos) return false; // what follows may be the host to others
+  if (name.ends_with('.')) name.pop_back();                           // the same name, written from the root
+  return !error || name.find('.') == std::string::npos || is_below_localhost(name);
 }
 
 bool is_of_another_site(std::string_view origin, std::string_view host) noexcept {

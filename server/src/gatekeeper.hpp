@@ -25,7 +25,10 @@ struct Bearer {
 /// store. Threads: safe to share.
 class Gatekeeper {
  public:
-  explicit Gatekeeper(const Config& config) : failures_(config.limits.refused_tokens_per_s) { set_rules(config); }
+  explicit Gatekeeper(const Config& config)
+      : lends_token_(config.lends_token()), failures_(config.limits.refused_tokens_per_s) {
+    set_rules(config);
+  }
 
   /// Takes from `config` who has to show a token, and how many refusals an address gets.
   void set_rules(const Config& config);
@@ -35,13 +38,15 @@ class Gatekeeper {
   /// Whether the store has tokens: revoked, expired and damaged ones count.
   [[nodiscard]] bool has_tokens() const { return state()->has_any; }
 
-  /// What a client may do. Without required tokens that is everything.
+  /// What a client may do. Without required tokens that is everything; only reading, if tokens are merely not required
+  /// yet and this service lends its own one.
   /// @param authorization  the header of this name; empty: absent
   /// @param now  called for the time as ISO 8601 UTC, only where the token expires
   template <typename Now>
   [[nodiscard]] Bearer identify(std::string_view authorization, const Now& now) const {
     const auto state = this->state();
-    if (!state->requires_tokens.value_or(state->has_any)) return {Access::Admin, {}, false};
+    if (!state->requires_tokens.value_or(state->has_any))
+      return {lends_token_ && !state->requires_tokens ? Access::Read : Access::Admin, {}, !authorization.empty()};
     const store::Token* token = state->find(bearer_text(authorization));
     const bool is_valid = token != nullptr && (token->expires_at.empty() || store::is_valid_at(*token, now()));
     if (is_valid) return {access_of(token->role), token->id, false};
@@ -69,6 +74,7 @@ class Gatekeeper {
   /// Shared with calls of identify() that go on while a new state is set.
   [[nodiscard]] std::shared_ptr<const State> state() const;
 
+  bool lends_token_; ///< of the start: what a replica sends its leader does not change later
   RateLimiter failures_;
   mutable std::mutex mutex_;
   std::shared_ptr<const State> state_ = std::make_shared<const State>(); ///< under mutex_

@@ -67,10 +67,13 @@ std::string_view known_method(std::string_view method) {
 struct Metrics::Impl {
   prometheus::Registry registry;
   Family<Counter>& requests = counters(registry, "mc2_requests_total", "Requests answered, by route and status.");
-  Family<Histogram>& latencies = prometheus::BuildHistogram()
-                                     .Name("mc2_request_seconds")
-                                     .Help("From a request's last byte to its answer, in seconds.")
-                                     .Register(registry);
+  Family<Histogram>& latencies =
+      prometheus::BuildHistogram()
+          .Name("mc2_request_seconds")
+          .Help(
+              "From a request's last byte to its answer, in seconds; without refusals before "
+              "that, and without waits that the client asked for.")
+          .Register(registry);
   Family<Counter>& answers =
       counters(registry, "mc2_plan_answers_total", "Plans answered, by where they came from and provenance.");
   Family<Counter>& cache = counters(registry, "mc2_plan_cache_total", "Lookups in the cache of answers.");
@@ -83,7 +86,8 @@ struct Metrics::Impl {
                          .Add({});
   Gauge& drifted_models =
       gauges(registry, "mc2_models_drifted", "Kept models that the samples which came last disagree with.").Add({});
-  Gauge& gain = gauges(registry, "mc2_plan_gain_ratio", "Median measured benefit over serial of those plans.").Add({});
+  Family<Gauge>& gain = // without a value where no plan was raced, as prediction_errors
+      gauges(registry, "mc2_plan_gain_ratio", "Median measured benefit over serial of those plans.");
   Family<Gauge>& stale_plans = // without a value until set_stale_plans() is called
       gauges(registry, "mc2_plans_stale", "Kept plans that another cut beats at their machines' present speed.");
   Family<Gauge>& worst_loss =
@@ -116,6 +120,9 @@ struct Metrics::Impl {
   /// The count of these labels; made with 0 where there is none.
   Counter& count_of(const RequestLabels& labels);
   [[nodiscard]] Counter& answers_of(const AnswerLabels& labels);
+  /// Sets the gauge of these labels; leaves it out where there is no value.
+  void show(Family<Gauge>& family, const prometheus::Labels& labels, std::optional<double> value);
+  std::mutex show_mutex; ///< a gauge that is left out must not be set meanwhile
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {
@@ -154,7 +161,7 @@ void Metrics::expect_failures(std::string_view method, std::string_view route) {
 
 void Metrics::count_request(std::string_view method, std::string_view route, int status,
                             std::optional<std::chrono::nanoseconds> took) {
-  const RequestChildren counted = impl_->children_of({route == "none" ? "other" : known_method(method), route, status});
+  const RequestChildren counted = impl_->children_of({known_method(method), route, status});
   counted.count->Increment();
   if (took) counted.seconds->Observe(std::chrono::duration<double>(*took).count());
 }
@@ -163,6 +170,15 @@ Counter& Metrics::Impl::answers_of(const AnswerLabels& labels) {
   return *find_or_make(answer_children, labels, [&] {
     return &answers.Add({{"source", std::string(labels.first)}, {"provenance", std::string(labels.second)}});
   });
+}
+
+void Metrics::Impl::show(Family<Gauge>& family, const prometheus::Labels& labels, std::optional<double> value) {
+  const std::lock_guard lock(show_mutex);
+  Gauge& gauge = family.Add(labels);
+  if (value)
+    gauge.Set(*value);
+  else
+    family.Remove(&gauge);
 }
 
 void Metrics::count_answer(std::string_view source, std::string_view provenance) {
@@ -177,8 +193,8 @@ void Metrics::count_damage() { impl_->damages.Increment(); }
 void Metrics::set_drifted_models(std::size_t count) { impl_->drifted_models.Set(static_cast<double>(count)); }
 void Metrics::set_covered_plans(std::size_t count) { impl_->covered_plans.Set(static_cast<double>(count)); }
 void Metrics::set_raced_plans(std::size_t count) { impl_->raced_plans.Set(static_cast<double>(count)); }
-void Metrics::set_prediction_error(std::string_view quantile, double ratio) {
-  impl_->prediction_errors.Add({{"quantile", std::string(quantile)}}).Set(ratio);
+void Metrics::set_prediction_error(std::string_view quantile, std::optional<double> ratio) {
+  impl_->show(impl_->prediction_errors, {{"quantile", std::string(quantile)}}, ratio);
 }
 void Metrics::set_watchers(std::size_t count) { impl_->watchers.Set(static_cast<double>(count)); }
 void Metrics::connection_opened() { impl_->connections.Increment(); }
@@ -192,20 +208,20 @@ void Metrics::set_replica(bool is_connected, double behind_s) {
   impl_->replica_behind.Add({}).Set(behind_s);
 }
 
-void Metrics::set_gain(double benefit) { impl_->gain.Set(benefit); }
+void Metrics::set_gain(std::optional<double> benefit) { impl_->show(impl_->gain, {}, benefit); }
 void Metrics::set_stale_plans(std::size_t count, double worst_loss) {
   impl_->stale_plans.Add({}).Set(static_cast<double>(count));
   impl_->worst_loss.Add({}).Set(worst_loss);
 }
 
 Metrics::Totals Metrics::totals() const {
-  constexpr int kFailed = 500;
+  constexpr int kFailed = 500, kNotImplemented = 501; // the latter is the client's doing
   Totals totals{.questions = impl_->cache_hits.Value() + impl_->cache_misses.Value(),
                 .questions_from_memory = impl_->cache_hits.Value()};
   const std::shared_lock lock(impl_->children_mutex);
   for (const auto& [labels, counted] : impl_->children) {
     totals.requests += counted.count->Value();
-    if (labels.status >= kFailed) totals.failed_requests += counted.count->Value();
+    if (labels.status >= kFailed && labels.status != kNotImplemented) totals.failed_requests += counted.count->Value();
   }
   return totals;
 }

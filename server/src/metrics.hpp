@@ -40,11 +40,11 @@ class Metrics {
   /// How many of the raced plans have a measured makespan within the predicted interval.
   void set_covered_plans(std::size_t count);
   /// @param quantile  which quantile `ratio` is, e.g. "0.5" for the median
-  /// @param ratio  that quantile of measured / predicted makespan - 1 over the raced plans
-  void set_prediction_error(std::string_view quantile, double ratio);
+  /// @param ratio  that quantile of measured / predicted makespan - 1 over the raced plans; none without such plans
+  void set_prediction_error(std::string_view quantile, std::optional<double> ratio);
   void set_watchers(std::size_t count);
-  /// @param benefit  the median of the measured benefits of the raced plans
-  void set_gain(double benefit);
+  /// @param benefit  the median of the measured benefits of the raced plans; none without such plans
+  void set_gain(std::optional<double> benefit);
   /// @param count  kept plans that another cut is predicted to beat at the present speed of their machines
   /// @param worst_loss  the largest predicted loss of them: kept / best - 1
   void set_stale_plans(std::size_t count, double worst_loss);
@@ -55,14 +55,14 @@ class Metrics {
 
   /// Counts since the service started.
   struct Totals {
-    double requests = 0, failed_requests = 0; ///< answered; answered with a status from 500 on
+    double requests = 0, failed_requests = 0; ///< answered; of those, failed by the service (500, 503)
     double questions = 0, questions_from_memory = 0;
   };
   [[nodiscard]] Totals totals() const;
 
   void connection_opened();
   void connection_closed();
-  /// Counts a connection that was closed without an answer, or with 408 or 503.
+  /// Counts a connection that was closed without an answer, or with 503.
   /// @param reason  "limit", "address", "timeout" or "tls"
   void connection_refused(std::string_view reason);
 

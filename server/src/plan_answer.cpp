@@ -107,7 +107,8 @@ bool is_named(const StoredFingerprint& machine, const PlanQuestion& question) {
   const auto& fields = machine.fingerprint.fields;
   const auto has = [&](const auto& asked) {
     const auto found = fields.find(asked.first);
-    return found != fields.end() && equals_ignoring_case(found->second, asked.second);
+    if (found == fields.end()) return false;
+    return asked.first == "device" ? found->second == asked.second : equals_ignoring_case(found->second, asked.second);
   };
   return machine.digest.starts_with(question.machine) && std::ranges::all_of(question.machine_fields, has);
 }
@@ -138,6 +139,12 @@ std::string asked_text(const PlanQuestion& question) {
   return list_text(texts);
 }
 
+/// The parameter by which the question names its machine; "machine" if it names none or several.
+std::string naming_parameter(const PlanQuestion& question) {
+  const bool has_one = question.machine.empty() && question.machine_fields.size() == 1;
+  return has_one ? question.machine_fields.begin()->first : "machine";
+}
+
 /// The machine that the question means. If several match and the question has no digest, the only one that has the
 /// operator. Errors: as answer_plan.
 Result<StoredFingerprint> find_machine(const store::Store& store, const PlanQuestion& question) {
@@ -147,7 +154,7 @@ Result<StoredFingerprint> find_machine(const store::Store& store, const PlanQues
   MC2_ASSIGN(auto matching, asked_for(store, question, all));
   const std::string asked = asked_text(question);
   if (matching.empty())
-    return Error{ErrorCode::NotFound, "machine",
+    return Error{ErrorCode::NotFound, naming_parameter(question),
                  "no machine has " + asked + (asked.empty() || !question.machine.empty() ? "" : " and ") +
                      (question.machine.empty() ? ranks_text(question.request.op) : "") + "; there are " + named(all)};
   if (matching.size() > 1 && question.machine.empty()) {
@@ -207,7 +214,7 @@ std::optional<NamedDevice> published_device(const PlanQuestion& question) {
   if (device == question.machine_fields.end() || question.machine_fields.size() > 1 || !question.machine.empty())
     return std::nullopt;
   for (const auto& known : planner::published_devices())
-    if (equals_ignoring_case(known.name, device->second)) return NamedDevice{std::string(known.name), kNoChange};
+    if (known.name == device->second) return NamedDevice{std::string(known.name), kNoChange};
   return std::nullopt;
 }
 

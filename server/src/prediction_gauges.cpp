@@ -1,5 +1,8 @@
 #include "prediction_gauges.hpp"
 
+#include <optional>
+#include <vector>
+
 #include "kept_plans.hpp"
 #include "mc2/profiler/statistics.hpp"
 
@@ -14,9 +17,12 @@ void PredictionGauges::refresh(StoreGate& store, Metrics& metrics, DamageWatch& 
   const auto [errors, gains, covered_count] = figures_of(plans.value());
   metrics.set_raced_plans(errors.size());
   metrics.set_covered_plans(covered_count);
-  metrics.set_gain(gains.empty() ? 0 : profiler::quantile(gains, 0.5));
+  const auto quantile = [](const std::vector<double>& values, double q) {
+    return values.empty() ? std::nullopt : std::optional(profiler::quantile(values, q));
+  };
+  metrics.set_gain(quantile(gains, 0.5));
   for (const auto& [name, q] : {std::pair{"0.5", 0.5}, std::pair{"0.9", 0.9}, std::pair{"1", 1.0}})
-    metrics.set_prediction_error(name, errors.empty() ? 0 : profiler::quantile(errors, q));
+    metrics.set_prediction_error(name, quantile(errors, q));
 }
 
 } // namespace mc2::server

@@ -91,7 +91,7 @@ struct Service::Impl {
 };
 
 Response json_response(std::string body, int status) {
-  return {.status = status, .body = std::make_shared<const std::string>(std::move(body)), .etag = {}};
+  return {.status = status, .body = std::make_shared<const std::string>(std::move(body))};
 }
 
 Response json_response(const nlohmann::json& document, int status) {
@@ -128,8 +128,8 @@ Result<std::unique_ptr<Service>> Service::open(const Config& config, Surrounding
     raw->set_tokens(tokens);
     return {};
   };
-  const auto tell_state = [surroundings](StoreState state) {
-    surroundings.tell(state == StoreState::Well ? "the store is well again" : std::string(advice(state)));
+  const auto tell_state = [surroundings](const std::string& advice) {
+    surroundings.tell(advice.empty() ? "the store is well again" : advice);
   };
   const ChangeSignal changes;
   MC2_ASSIGN(auto gate, StoreGate::open(config.store, config.limits.least_free_bytes, read_tokens, tell_state,
@@ -207,7 +207,10 @@ Response Service::Impl::answer(const Request& request, std::string_view& route_p
   if (request.granted < match.route->access) // only where admit() was not called
     return problem(403, "this needs a token, or a token of a higher role", request.id);
   auto answered = answer_by(*match.route, request, match, target.value().query);
-  return answered ? std::move(answered).value() : problem_of(answered.error(), request.id);
+  if (answered) return std::move(answered).value();
+  Error fault = answered.error();
+  if (!match.id.empty() && fault.field == "digest") fault.field = "id"; // as the description names it
+  return problem_of(fault, request.id);
 }
 
 void Service::Impl::tell(std::string_view request_id, const std::exception& fault) const noexcept {

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "mc2/planner/text.hpp"
 #include "pause.hpp"
 
 namespace mc2::server {
@@ -26,7 +27,7 @@ std::uint64_t free_bytes(const std::filesystem::path& path) {
 
 } // namespace
 
-std::string_view advice(StoreState state) noexcept {
+std::string StoreGate::advice(StoreState state) const {
   switch (state) {
     case StoreState::Well: break;
     case StoreState::Gone:
@@ -35,7 +36,10 @@ std::string_view advice(StoreState state) noexcept {
     case StoreState::Rewound:
       return "the store's file was replaced by an earlier copy of it; start the service anew: until then it takes no "
              "writes, and lets in the tokens that it knew";
-    case StoreState::DiskFull: return "the store's disk is full; make room, or lower --least-free-bytes";
+    case StoreState::DiskFull:
+      return "less than " + bytes_text(static_cast<std::int64_t>(least_free_bytes_)) + " free on the store's disk (" +
+             bytes_text(static_cast<std::int64_t>(free_bytes_.load())) +
+             " left); make room, or lower --least-free-bytes";
   }
   return {};
 }
@@ -93,7 +97,7 @@ void StoreGate::refresh_now() {
 Result<void> StoreGate::require_own_file() const {
   const StoreState seen = state_;
   if (seen != StoreState::Gone && seen != StoreState::Rewound) return {};
-  return Error{ErrorCode::Unreadable, "", std::string(advice(seen))};
+  return Error{ErrorCode::Unreadable, "", advice(seen)};
 }
 
 Result<void> StoreGate::look() {
@@ -122,7 +126,8 @@ StoreState StoreGate::look_at_file() {
     return StoreState::Unreadable;
   }
   if (is_rewound_) return StoreState::Rewound; // the cache may hold answers of both files under the same epochs
-  return free_bytes(path_) < least_free_bytes_ ? StoreState::DiskFull : StoreState::Well;
+  free_bytes_ = free_bytes(path_);
+  return free_bytes_ < least_free_bytes_ ? StoreState::DiskFull : StoreState::Well;
 }
 
 void StoreGate::watch(const std::stop_token& ends) {
@@ -130,7 +135,7 @@ void StoreGate::watch(const std::stop_token& ends) {
     const StoreState seen = look_at_file();
     if (state_.exchange(seen) == seen) continue;
     try {
-      on_state_(seen);
+      on_state_(advice(seen));
     } catch (const std::exception&) { // no memory for the message
     }
   }

@@ -7,7 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <string_view>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -31,9 +31,6 @@ enum class StoreState : std::uint8_t {
   DiskFull,   ///< less free space than `least_free_bytes`: there may be no room for the next document
 };
 
-/// What an operator should do about a state; empty for Well.
-[[nodiscard]] std::string_view advice(StoreState state) noexcept;
-
 /// The only access to the store: one connection for writing, and a connection for each concurrent reader. Threads: safe
 /// to share.
 class StoreGate {
@@ -41,8 +38,8 @@ class StoreGate {
   /// Called by open(), and after every change of the store's tokens on the gate's own thread; one call at a time. After
   /// an error it is called again.
   using OnTokens = std::function<Result<void>(const store::Store&)>;
-  /// Called on the gate's own thread when the state has changed.
-  using OnState = std::function<void(StoreState)>;
+  /// Called on the gate's own thread when the state has changed. @param advice  empty: the store is well again
+  using OnState = std::function<void(const std::string& advice)>;
   /// Called as soon as revision() rises, on the thread that has seen it.
   using OnRise = std::function<void()>;
 
@@ -85,6 +82,9 @@ class StoreGate {
   /// The state at the last look, at most about kStaleness ago.
   [[nodiscard]] StoreState state() const noexcept { return state_; }
 
+  /// What an operator should do about a state; empty for Well.
+  [[nodiscard]] std::string advice(StoreState state) const;
+
   static constexpr std::chrono::milliseconds kStaleness{50};
 
  private:
@@ -109,6 +109,7 @@ class StoreGate {
   std::vector<std::unique_ptr<store::Store>> readers_; ///< idle; under readers_mutex_
   std::atomic<std::int64_t> revision_{0};
   std::atomic<StoreState> state_{StoreState::Well};
+  std::atomic<std::uint64_t> free_bytes_{0}; ///< of the store's disk at the last look
   OnTokens on_tokens_;
   OnState on_state_;
   OnRise on_rise_;

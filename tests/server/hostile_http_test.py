@@ -185,6 +185,12 @@ class HostileHttpTest(ServiceTest):
         answers = service.raw((GET + b"\r\n") * 500 + GET + b"Connection: close\r\n\r\n")
         self.assertEqual(answers.count(b"HTTP/1.1 200 OK"), 501)
 
+    def test_a_status_has_one_name(self):
+        service = self.start()
+        answer = service.raw(b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n")
+        self.assertTrue(answer.startswith(b"HTTP/1.1 413 Content Too Large\r\n"), answer)
+        self.assertEqual(json.loads(answer.partition(b"\r\n\r\n")[2])["title"], "Content Too Large")
+
     def test_targets_with_a_host_are_those_without(self):
         service = self.start()
         for target, status in (
@@ -202,6 +208,12 @@ class HostileHttpTest(ServiceTest):
         head, body = answer.split(b"\r\n\r\n", 1)
         self.assertEqual(body, b"")
         self.assertIn(b"Content-Length: 17", head)
+        answer = service.raw(
+            b"HEAD /v1/changes HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n"
+        )
+        head, body = answer.split(b"\r\n\r\n", 1)
+        self.assertEqual((status_of(answer), body), (200, b""))
+        self.assertNotIn(b"Content-Length", head, "a stream has no end")
 
 
 if __name__ == "__main__":

@@ -141,16 +141,19 @@ class LimitsTest(ServiceTest):
             [record["target"] for record in records if record["request_id"] == "mine"],
             ["/v1/plan"] * 2 + ["/v1/models"] * 2,
         )
-        self.assertEqual([record["status"] for record in records if record["request_id"] == "slow"], [408])
+        (slow,) = [record for record in records if record["request_id"] == "slow"]
+        self.assertEqual((slow["status"], slow["bytes"]), (408, 0))
+        self.assertGreaterEqual(slow["took_us"], 300_000)  # --body-timeout
 
     def test_every_refusal_is_counted(self):
         service = self.start("--requests-per-s", 7, "--body-bytes", 2000, *SHORT)
         question = b"POST /v1/plan HTTP/1.1\r\nHost: x\r\n"
         for status, request, method, route in (
             (400, b"nonsense\r\n\r\n", "other", "none"),
-            (431, b"GET /livez HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 9000, "other", "none"),
+            (431, b"GET /livez HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 9000, "GET", "/livez"),
+            (431, b"GET /" + b"a" * 20000, "other", "none"),
+            (404, b"GET /nope HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "GET", "none"),
             (400, b"GET /livez HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", "GET", "/livez"),
-            (408, question + b"Content-Length: 9\r\n\r\n{", "POST", "/v1/plan"),
             (413, question + b"Content-Length: 9999\r\n\r\n{", "POST", "/v1/plan"),
             (415, question + b"Content-Encoding: gzip\r\nConnection: close\r\n\r\n", "POST", "/v1/plan"),
         ):
@@ -158,6 +161,11 @@ class LimitsTest(ServiceTest):
             counted = f'mc2_requests_total{{method="{method}",route="{route}",status="{status}"}} 1\n'
             time.sleep(0.2)  # the rate limit counts requests of one address
             self.assertIn(counted, service.request("GET", "/metrics")[2].decode(), request[:60])
+        service.raw(question + b"Content-Length: 9\r\n\r\n{", keeps_sending_open=True)  # gets no answer: counted once
+        time.sleep(0.2)
+        metrics = service.request("GET", "/metrics")[2].decode()
+        self.assertIn('mc2_connections_refused_total{reason="timeout"} 1\n', metrics)
+        self.assertNotIn('status="408"', metrics)
         statuses = [service.request("GET", "/livez")[0] for _ in range(20)]
         time.sleep(1)
         refused = f'mc2_requests_total{{method="GET",route="/livez",status="429"}} {statuses.count(429)}\n'

@@ -232,7 +232,7 @@ class ReplicaTest(ServiceTest):
         return file
 
     def test_tokens_are_each_services_own(self):
-        read, write = self.token_of("read"), self.token_of("write")
+        read = self.token_of("read")
         leader = self.start()
         self.assertEqual(leader.request("GET", PLAN)[0], 401)
         replica = self.replica_of(leader, "--follow-token-file", read)
@@ -241,7 +241,35 @@ class ReplicaTest(ServiceTest):
         self.wait_until(lambda: replica.request("GET", PLAN)[0] == 401, "its own token counts at once")
         self.assertEqual(leader.request("GET", "/v1/snapshot?version=1")[0], 401)
 
-        sending = self.replica_of(leader, "--follow-token-file", write, "--forward-writes")
+    def made_at(self, replica, role):
+        """The header with a new token of the replica's own store."""
+        text = self.succeed("token", "create", "--role", role, "--store", replica.store).strip()
+        return {"Authorization": f"Bearer {text}"}
+
+    def test_the_replicas_token_serves_only_who_has_one_of_the_replica(self):
+        leader_token = self.token_of("admin")
+        leader = self.start()
+        sending = self.replica_of(leader, "--follow-token-file", leader_token, "--forward-writes")
+        plan = sending.json("GET", PLAN)["plan"]
+        plan["reason"] = "sent on"
+        text, kept = json.dumps(plan), f"/v1/plans/{sending.json('GET', '/v1/plans')['items'][0]['digest']}"
+        for headers in ({}, {"Authorization": "Bearer nonsense"}):
+            self.assertEqual(sending.request("POST", "/v1/plans", text, headers)[0], 401)
+            self.assertEqual(sending.request("DELETE", kept, None, headers)[0], 401)
+        self.assertEqual(sending.request("GET", kept)[0], 200, "nothing was removed, and reading needs no token yet")
+        read, write, admin = (self.made_at(sending, role) for role in ("read", "write", "admin"))
+        unknown = "/v1/plans/ffffffff"
+        self.wait_until(lambda: sending.request("DELETE", unknown, None, admin)[0] == 404, "its tokens are seen")
+        self.assertEqual(sending.request("POST", "/v1/plans", text, read)[0], 403)
+        self.assertEqual(sending.request("DELETE", kept, None, write)[0], 403)
+        self.assertEqual(sending.request("POST", "/v1/plans", text, write)[0], 201)
+        listed = json.loads(sending.request("GET", "/v1/plans", None, read)[2])["items"][0]["digest"]
+        self.assertEqual(sending.request("DELETE", f"/v1/plans/{listed}", None, admin)[0], 204)
+
+    def test_a_replica_may_do_no_more_than_its_token(self):
+        write = self.token_of("write")
+        leader = self.start()
+        sending = self.replica_of(leader, "--follow-token-file", write, "--forward-writes", "--require-tokens=false")
         plan = sending.json("GET", PLAN)["plan"]
         plan["reason"] = "sent on"
         digest = sending.json("POST", "/v1/plans", plan, status=201)["digest"]

@@ -70,9 +70,10 @@ class RoutesTest(ServiceTest):
         plan = self.service.request("GET", f"/v1/plan?{SHAPE_QUERY}")[2]
         self.store.rename(away)
         self.assertIn("was deleted, moved or replaced", self.wait_for_ready(503)["detail"])
-        for method, target in (("GET", "/v1/backup"), ("POST", "/v1/plans")):
+        for method, target in (("GET", "/readyz"), ("GET", "/v1/backup"), ("POST", "/v1/plans")):
             answer = self.ask(method, target, 503, json.loads(plan)["plan"] if method == "POST" else None)
-            self.assertIn("was deleted, moved or replaced", json.dumps(answer))
+            self.assertIn("was deleted, moved or replaced", answer["detail"])
+            self.assertEqual(answer["code"], "unreadable", target)
         shutil.copy(away, self.store)  # another file: the service still has the moved one open
         self.assertIn("was deleted, moved or replaced", self.wait_for_ready(503)["detail"])
         away.rename(self.store)
@@ -93,9 +94,10 @@ class RoutesTest(ServiceTest):
 
     def test_a_disk_that_is_full_is_not_ready(self):
         self.service = self.start("--least-free-bytes", 10**18)
-        self.assertIn("disk is full", self.wait_for_ready(503)["detail"])
+        detail = self.wait_for_ready(503)["detail"]
+        self.assertRegex(detail, r"^less than \S+ PiB free on the store's disk \(\S+ \w+ left\); make room")
         self.assertEqual(self.service.request("GET", f"/v1/plan?{SHAPE_QUERY}")[0], 200)
-        self.assertIn("disk is full", self.service.log.read_text())
+        self.assertIn("free on the store's disk", self.service.log.read_text())
 
     def varies_on(self, target, accept):
         """Every Vary header of the answer."""
@@ -216,9 +218,14 @@ class RoutesTest(ServiceTest):
         for path in ("/v1/plans", "/v1/models", "/v1/samples", "/v1/measurements"):
             self.ask("GET", path, 200)
             self.ask("GET", f"{path}?limit=0", 400)
-            self.ask("GET", f"{path}/xyz", 400)
+            self.assertEqual(self.ask("GET", f"{path}/xyz", 400)["field"], "id")
             self.ask("GET", f"{path}/ffffffff", 404)
-        self.ask("GET", "/v1/plans/xyz/explanation", 400)
+        self.assertEqual(self.ask("GET", "/v1/plans/xyz/explanation", 400)["field"], "id")
+        for name in ("device", "backend", "link", "machine"):
+            value = "fff" if name == "machine" else "xyz"
+            self.assertEqual(self.ask("GET", f"/v1/plan?{SHAPE_QUERY}&{name}={value}", 404)["field"], name)
+        self.ask("GET", f"/v1/plan?{SHAPE_QUERY}&device=Ascend-910B&ranks=8", 404)  # as published: ascend-910b
+        self.ask("GET", f"/v1/plan?{SHAPE_QUERY}", 403, headers={"Host": "evil.example"})
         self.ask("GET", "/v1/plans/ffffffff/explanation", 404)
 
     def exercise_dashboard(self):
@@ -249,7 +256,7 @@ class RoutesTest(ServiceTest):
         self.ask("GET", "/v1/changes?since=x", 400)
         self.ask("GET", "/v1/changes", 406, headers={"Accept": "text/html"})
         self.ask("GET", f"/v1/changes?since={start['epoch'] + 1}", 409)
-        self.ask("POST", "/v1/plans", 201, self.stored_plan())
+        self.ask("POST", "/v1/plans", 201, {**self.stored_plan(), "reason": "another"})
         told = self.ask("GET", f"/v1/changes?since={start['epoch']}", 200)
         self.assertEqual([change["document"] for change in told["changes"]], ["plan"])
         version = self.service.json("GET", "/version")["version"]
@@ -303,6 +310,9 @@ class RoutesTest(ServiceTest):
         self.ask("POST", "/v1/plan", 404, other)
         self.ask("POST", "/v1/plan?epoch=1234567", 409, request)
         self.ask("POST", "/v1/plan", 412, request, {"If-None-Match": "*"})
+        self.ask("POST", "/v1/plan", 403, request, {"Host": "evil.example"})
+        self.ask("POST", "/v1/plan", 413, b"", {"Content-Length": str((1 << 20) + 1)})
+        self.ask("POST", "/v1/plan", 415, request, {"Content-Type": "text/plain"})
         batch = self.ask("POST", "/v1/plan/batch", 200, {"requests": [request, other, {}]})
         self.assertEqual([entry["status"] for entry in batch["answers"]], [200, 404, 400])
         self.ask("POST", "/v1/plan/batch", 400, {"requests": 7})
@@ -659,7 +669,7 @@ class RoutesTest(ServiceTest):
             (f"{SHAPE_QUERY}&machine=ffff", "machine", "no machine"),
             (f"{SHAPE_QUERY}&machine=host", "machine", "hexadecimal digits"),
             (f"{SHAPE_QUERY}&epoch=-1", "epoch", "legal: 0 to"),
-            (f"{SHAPE_QUERY}&link=9Gbit", "machine", 'no machine has link "9Gbit" and 2 ranks; there are '),
+            (f"{SHAPE_QUERY}&link=9Gbit", "link", 'no machine has link "9Gbit" and 2 ranks; there are '),
         ):
             status, _, body = self.service.request("GET", f"/v1/plan?{query}")
             problem = json.loads(body)
@@ -855,6 +865,8 @@ class RoutesTest(ServiceTest):
 
     def test_the_history_tells_how_the_service_did(self):
         self.service = self.start("--history-interval", 1)
+        coded = self.service.raw(b"GET /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n")
+        self.assertIn(b" 501 ", coded.partition(b"\r\n")[0])  # no failure of the service
         for _ in range(3):
             self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}")
         points = []
@@ -878,6 +890,16 @@ class RoutesTest(ServiceTest):
         self.assertEqual(self.service.stop(), 0)
         self.service = self.start("--history-interval", 0)
         self.assertGreaterEqual(len(self.ask("GET", "/v1/history", 200)["points"]), len(points), "kept over a restart")
+
+    def test_figures_of_raced_plans_are_left_out_without_such_plans(self):
+        for name in ("mc2_plan_gain_ratio", "mc2_plan_prediction_error_ratio"):
+            self.assertIn(name, self.ask("GET", "/metrics", 200))
+        for plan in self.service.json("GET", "/v1/plans")["items"]:
+            self.ask("DELETE", f"/v1/plans/{plan['digest']}", 204)
+        text = self.ask("GET", "/metrics", 200)
+        self.assertIn("\nmc2_plans_raced 0\n", text)
+        for name in ("mc2_plan_gain_ratio", "mc2_plan_prediction_error_ratio"):
+            self.assertNotIn(name, text)
 
     def test_metrics_count_requests_by_route(self):
         for _ in range(3):

@@ -306,6 +306,9 @@ class TokensTest(ServiceTest):
         for host, status in (
             ("evil.example:8471", 403),
             ("127.0.0.1.evil.example", 403),
+            ("evil.example.", 403),
+            ("localhost.", 200),
+            ("mc2.LOCALHOST.:8471", 200),
             ("localhost:1", 200),
             ("127.0.0.1", 200),
             ("[::1]:8471", 200),
@@ -314,6 +317,9 @@ class TokensTest(ServiceTest):
         ):
             self.assertEqual(self.status(service, "GET", PLAN, Host=host), status, host)
         self.assertEqual(self.status(service, "GET", "/livez", Host="evil.example"), 200)
+        for target, header, status in (("evil.example", "localhost", 403), ("localhost:1", "evil.example", 200)):
+            head = f"GET http://{target}{PLAN} HTTP/1.1\r\nHost: {header}\r\nConnection: close\r\n\r\n"
+            self.assertIn(b"HTTP/1.1 %d " % status, service.raw(head.encode()), "the target's host counts")
         read = self.token("read")
         self.assertEqual(self.status(self.start(), "GET", PLAN, read, Host="plans.example"), 200)
 

@@ -100,21 +100,32 @@ std::string joined(const Parser::value_type& message, http::field name) {
   return list;
 }
 
-/// The path and query of a target, which proxies write with scheme and host (RFC 9112 §3.2.2).
-std::string_view origin_form(std::string_view target) {
+/// The parts of a target. Proxies write it with scheme and host (RFC 9112 §3.2.2).
+struct TargetParts {
+  std::string_view host; ///< empty: the target has none
+  std::string_view path; ///< with the query
+};
+
+TargetParts parts_of(std::string_view target) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (!target.starts_with(scheme)) continue;
-    const std::size_t path = target.find('/', scheme.size());
-    return path == std::string_view::npos ? "/" : target.substr(path);
+    const std::string_view rest = target.substr(scheme.size());
+    const std::size_t path = std::min(rest.find('/'), rest.size());
+    return {rest.substr(0, path), path == rest.size() ? "/" : rest.substr(path)};
   }
-  return target;
+  return {{}, target};
+}
+
+/// The host that a request names: that of its target, if it has one, counts instead of the header.
+std::string_view host_of(const Parser::value_type& message) {
+  const std::string_view host = parts_of(view(message.target())).host;
+  return host.empty() ? view(message[http::field::host]) : host;
 }
 
 /// The request without its body.
 Request to_request(const Parser::value_type& message) {
   return {.method = std::string(view(message.method_string())),
-          .target = std::string(origin_form(view(message.target()))),
-          .body = {},
+          .target = std::string(parts_of(view(message.target())).path),
           .content_type = std::string(view(message[http::field::content_type])),
           .accept = joined(message, http::field::accept),
           .if_match = joined(message, http::field::if_match),
@@ -187,6 +198,8 @@ std::string http_date(std::time_t now) {
 
 Message to_message(const Response& response, const Request& request, unsigned version, bool keeps_alive) {
   Message message{static_cast<http::status>(response.status), version};
+  const std::string_view phrase = phrase_of(response.status);
+  message.reason({phrase.data(), phrase.size()}); // empty: Beast's
   message.set(http::field::server, "mc2");
   message.set(http::field::date, http_date(std::time(nullptr)));
   message.set("X-Request-Id", request.id);
@@ -194,10 +207,12 @@ Message to_message(const Response& response, const Request& request, unsigned ve
   if (!response.etag.empty()) message.set(http::field::etag, response.etag);
   for (const auto& [name, value] : response.headers) message.insert(name, value); // not set(): Vary may come twice
   message.keep_alive(keeps_alive);
-  const bool has_no_body = response.status == 204 || response.status == 304;
   const std::string_view bytes = response.bytes();
-  if (request.method != "HEAD") message.body() = {bytes.data(), bytes.size()};
-  if (!has_no_body) message.content_length(bytes.size());
+  const bool is_head = request.method == "HEAD";
+  const bool has_no_length = response.status == 204 || response.status == 304 ||
+                             (is_head && response.content_type == "text/event-stream"); // to GET a stream without end
+  if (!is_head) message.body() = {bytes.data(), bytes.size()};
+  if (!has_no_length) message.content_length(bytes.size());
   return message;
 }
 
@@ -216,8 +231,6 @@ std::optional<Response> refusal(const error_code& error, const Request& request,
     return refuse(413, request.match && request.match->needs.upload
                            ? too_large("the body is", limits.upload_bytes, "--upload-bytes")
                            : too_large("the body is", limits.body_bytes, "--body-bytes"));
-  // only for the log: Beast has closed the connection
-  if (error == beast::error::timeout) return refuse(408, "the request did not arrive in time");
   const bool is_of_http = error.category() == make_error_code(http::error::bad_method).category();
   if (is_of_http && error != http::error::end_of_stream && error != http::error::partial_message)
     return refuse(400, "this is no HTTP/1.1 request: " + error.message());
@@ -231,19 +244,15 @@ constexpr std::string_view kTlsOnly =
 
 /// Takes the place of a request that was not read, or could not be.
 /// @param id  the client's, if as much was read
-Request nameless(std::string_view id) {
-  return {.method = "-",
-          .target = "-",
-          .body = {},
-          .content_type = {},
-          .accept = {},
-          .if_match = {},
-          .if_none_match = {},
-          .accept_encoding = {},
-          .user_agent = {},
-          .via = {},
-          .last_event_id = {},
-          .id = request_id(id)};
+Request nameless(std::string_view id) { return {.method = "-", .target = "-", .id = request_id(id)}; }
+
+/// What was read of a request whose headers have no end.
+Request unread(const Parser::value_type& header) {
+  Request request = nameless(view(header["X-Request-Id"]));
+  if (header.method_string().empty()) return request;
+  request.method = view(header.method_string());
+  request.target = parts_of(view(header.target())).path;
+  return request;
 }
 
 /// The part of a connection that stopping uses, on the connection's executor only.
@@ -330,13 +339,14 @@ class Connection {
       if (error == beast::error::timeout && is_first) context_.service.count_refused_connection("timeout");
       if (error) co_return false;
     }
+    begun_ = Clock::now();
     Parser parser(limits_->header_bytes);
     lowest_.expires_after(limits_->header_timeout);
     error = co_await read(parser, Part::Header);
     if (error) {
       // Named, because GCC 12 destroys temporaries of such expressions too early.
-      const Request unread = nameless(view(parser.get()["X-Request-Id"]));
-      co_return co_await refuse(error, unread);
+      const Request request = unread(parser.get());
+      co_return co_await refuse(error, request);
     }
     co_return co_await read_and_answer(parser);
   }
@@ -438,7 +448,7 @@ class Connection {
             .target = request.target,
             .authorization = only_one(header, http::field::authorization),
             .origin = view(header[http::field::origin]),
-            .host = view(header[http::field::host]),
+            .host = host_of(header),
             .content_encoding = view(header[http::field::content_encoding]),
             .content_type = view(header[http::field::content_type]),
             .fetch_site = view(header["Sec-Fetch-Site"]),
@@ -623,9 +633,19 @@ class Connection {
     log(request, response, token_id, {});
   }
 
+  /// Counts and logs a request that did not arrive in time. It gets no answer: Beast has closed the connection.
+  void give_up(const Request& request) const {
+    constexpr int kStatus = 408;
+    context_.service.count_refused_connection("timeout");
+    log(request, kStatus, 0, {}, Clock::now() - begun_);
+  }
+
   /// Answers why, and ends the connection, because the next request's start is not known.
   net::awaitable<bool> refuse(const error_code& why, const Request& request) {
-    if (why == beast::error::timeout) context_.service.count_refused_connection("timeout");
+    if (why == beast::error::timeout) {
+      give_up(request);
+      co_return false;
+    }
     const auto response = refusal(why, request, *limits_);
     if (!response) co_return false;
     co_return co_await refuse(*response, request);
@@ -691,6 +711,7 @@ class Connection {
   SessionContext& context_;
   std::shared_ptr<const Limits> limits_ = context_.limits.get(); ///< shared: see LiveLimits::get()
   beast::flat_buffer buffer_;
+  Clock::time_point begun_{}; ///< when the first bytes of the request that is being read were there
 };
 
 } // namespace
@@ -739,9 +760,9 @@ net::awaitable<void> turn_away(Stream stream, [[maybe_unused]] PlaceTaken place)
   lowest.expires_after(kMostTime); // for all that follows
   if constexpr (std::is_same_v<Stream, TlsStream>)
     co_await stream.async_handshake(net::ssl::stream_base::server, into(error));
-  const Request unread = nameless({});
-  const Response full = busy("too many connections; come back in a second", unread.id);
-  Message message = to_message(full, unread, 11, false);
+  const Request none = nameless({});
+  const Response full = busy("too many connections; come back in a second", none.id);
+  Message message = to_message(full, none, 11, false);
   if (!error) co_await http::async_write(stream, message, into(error));
   error_code ignored;
   if constexpr (std::is_same_v<Stream, TlsStream>) {

@@ -49,8 +49,6 @@ Result<Response> answer_copy(Context& context, const Call& call, CopyFunction co
   const std::string name = "mc2-" + context.surroundings.utc_now().substr(0, 10) + ".db";
   return Response{
       .content_type = "application/vnd.sqlite3",
-      .body = nullptr,
-      .etag = {},
       .headers = {{"Content-Disposition", "attachment; filename=\"" + name + "\""}, {"Cache-Control", "no-store"}},
       .file = map_file(copy.path(), place)};
 }

@@ -12,8 +12,9 @@ Result<Response> answer_livez(Context&, const Call&) { return json_response(nloh
 Result<Response> answer_readyz(Context& context, const Call& call) {
   if (context.is_draining) return problem(503, "the service is stopping; ask another service", call.request.id);
   // Anybody may ask, so this does not read the store.
-  if (const StoreState state = context.store.state(); state != StoreState::Well)
-    return problem(503, advice(state), call.request.id);
+  const StoreState state = context.store.state();
+  if (state == StoreState::DiskFull) return problem(503, context.store.advice(state), call.request.id);
+  if (state != StoreState::Well) return Error{ErrorCode::Unreadable, "", context.store.advice(state)};
   nlohmann::json ready{{"status", "ready"}, {"revision", context.store.revision()}};
   if (context.follower != nullptr) {
     const Follower::State state = context.follower->state();
@@ -38,14 +39,13 @@ Result<Response> answer_metrics(Context& context, const Call&) {
     context.metrics.set_replica(state.is_connected, std::chrono::duration<double>(state.behind).count());
   }
   return Response{.content_type = "text/plain; version=0.0.4; charset=utf-8",
-                  .body = std::make_shared<const std::string>(context.metrics.text()),
-                  .etag = {}};
+                  .body = std::make_shared<const std::string>(context.metrics.text())};
 }
 
 Result<Response> answer_openapi(Context&, const Call& call) {
   MC2_TRY(call.query.require_all_known());
   static const auto text = std::make_shared<const std::string>(kOpenApiText);
-  return Response{.content_type = "application/yaml", .body = text, .etag = {}};
+  return Response{.content_type = "application/yaml", .body = text};
 }
 
 } // namespace mc2::server

@@ -100,7 +100,7 @@ Result<Response> remove_document(Context& context, const Call& call, const std::
   MC2_TRY(precondition.validate());
   if (!precondition.allows(digest)) return *precondition.refusal();
   MC2_TRY(context.store.write([&](store::Store& store) { return (store.*remove)(digest); }));
-  return Response{.status = 204, .content_type = {}, .body = nullptr, .etag = {}};
+  return Response{.status = 204, .content_type = {}};
 }
 
 Response document_response(std::string document, const std::string& digest) {

@@ -78,7 +78,7 @@ Result<Response> revoke_token(Context& context, const Call& call) {
   MC2_TRY(call.query.require_all_known());
   MC2_TRY(context.store.write(
       [&](store::Store& store) { return store.revoke_token(call.id, context.surroundings.utc_now()); }));
-  return Response{.status = 204, .content_type = {}, .body = nullptr, .etag = {}};
+  return Response{.status = 204, .content_type = {}};
 }
 
 } // namespace mc2::server

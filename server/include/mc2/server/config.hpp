@@ -64,9 +64,10 @@ struct Config {
   std::size_t cached_answer_bytes = 256 << 20;    ///< of answers (1/2), compressed copies (1/4) and questions (1/4)
   bool has_access_log = true;                     ///< writes JSON lines to standard error
   std::filesystem::path tls_certificate, tls_key; ///< PEM; both or neither
-  std::optional<bool> requires_tokens;            ///< unset: as soon as the store has a token
-  bool has_public_read = false;                   ///< reading (Access::Read) needs no token
-  bool allows_insecure_network = false;           ///< may leave loopback without tokens or without TLS
+  /// Unset: as soon as the store has a token, and for all but reading where lends_token().
+  std::optional<bool> requires_tokens;
+  bool has_public_read = false;         ///< reading (Access::Read) needs no token
+  bool allows_insecure_network = false; ///< may leave loopback without tokens or without TLS
   Limits limits;
   Retention retention;
   Leader leader;
@@ -74,6 +75,8 @@ struct Config {
 
   [[nodiscard]] bool has_tls() const noexcept { return !tls_certificate.empty(); }
   [[nodiscard]] bool is_replica() const noexcept { return !leader.url.empty(); }
+  /// Whether clients' changes reach the leader with this service's token, and so with rights that are not theirs.
+  [[nodiscard]] bool lends_token() const noexcept { return leader.is_sent_documents && !leader.token.empty(); }
 
   /// Errors: InvalidSpec naming the first setting that is not legal.
   [[nodiscard]] Result<void> validate() const;

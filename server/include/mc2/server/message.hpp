@@ -64,17 +64,17 @@ class Body {
 
 /// A request as it came off the wire, complete and within the limits.
 struct Request {
-  std::string method;
-  std::string target; ///< path and query, undecoded
-  Body body;
-  std::string content_type;
-  std::string accept;
-  std::string if_match, if_none_match;
-  std::string accept_encoding;
-  std::string user_agent;
-  std::string via;                 ///< header Via: whom the request came through (RFC 9110 §7.6.3)
-  std::string last_event_id;       ///< header Last-Event-ID, where a client resumes a stream of events
-  std::string id;                  ///< the client's X-Request-Id, or a number of this service
+  std::string method = {};
+  std::string target = {}; ///< path and query, undecoded
+  Body body = {};
+  std::string content_type = {};
+  std::string accept = {};
+  std::string if_match = {}, if_none_match = {};
+  std::string accept_encoding = {};
+  std::string user_agent = {};
+  std::string via = {};            ///< header Via: whom the request came through (RFC 9110 §7.6.3)
+  std::string last_event_id = {};  ///< header Last-Event-ID, where a client resumes a stream of events
+  std::string id = {};             ///< the client's X-Request-Id, or a number of this service
   Access granted = Access::Open;   ///< from Service::admit, as is `match`
   std::optional<Match> match = {}; ///< unset: not looked up yet
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now(); ///< when all of it was there
@@ -94,8 +94,8 @@ using Header = std::pair<std::string, std::string>;
 struct Response {
   int status = 200;
   std::string content_type = "application/json";
-  std::shared_ptr<const std::string> body; ///< shared with the cache of answers; null: no body, or `file`
-  std::string etag;                        ///< with its quotes; empty: none
+  std::shared_ptr<const std::string> body = {}; ///< shared with the cache of answers; null: no body, or `file`
+  std::string etag = {};                        ///< with its quotes; empty: none
   std::vector<Header> headers = {};
   std::optional<Watch> watch = std::nullopt;
   Body file = {}; ///< the body where `body` is null

@@ -110,4 +110,7 @@ class Service {
 [[nodiscard]] Response problem(int status, std::string_view detail, std::string_view request_id,
                                std::vector<Header> headers = {});
 
+/// The title of a problem with this status, as RFC 9110 names the status; empty for statuses that are no problem.
+[[nodiscard]] std::string_view phrase_of(int status) noexcept;
+
 } // namespace mc2::server
