@@ -1,5 +1,8 @@
 #include "mc2/executor/buffer.hpp"
 
+#include "index_numbers.hpp"
+#include "mc2/planner/units.hpp"
+
 namespace mc2::executor {
 
 OperandShapes operand_shapes(const planner::OpSpec& op) {
@@ -26,6 +29,20 @@ OperandShapes operand_shapes(const planner::OpSpec& op) {
   shapes.a_scales = {1, traits.communicates_first() ? op.world_size : 1};
   shapes.b_scales = {op.experts_per_rank, op.n};
   return shapes;
+}
+
+std::int64_t operand_bytes(const planner::OpSpec& op) {
+  const std::int64_t number = size_bytes(IndexType::I64), factor = planner::size_bytes(planner::DType::F32);
+  const OperandShapes shapes = operand_shapes(op);
+  const std::int64_t inputs = shapes.a.element_count() + shapes.b.element_count();
+  const std::int64_t scales = shapes.a_scales.element_count() + shapes.b_scales.element_count();
+  std::int64_t results = 0; // elements of the product's type
+  for (const MatrixShape& shape : {shapes.c, shapes.bias, shapes.residual, shapes.norm_weight, shapes.normed})
+    results += shape.element_count();
+  const std::int64_t bag_numbers = op.tables ? op.tables->table_count * op.m * (op.k + 1) : 0;
+  const std::int64_t choices = op.experts ? op.m * op.experts->top_k : 0;
+  return inputs * planner::size_bytes(op.dtype) + results * planner::size_bytes(planner::product_type(op)) +
+         scales * factor + bag_numbers * number + choices * (number + factor);
 }
 
 MatrixShape gathered_a_shape(const planner::OpSpec& op) noexcept { return {op.m, op.k}; }

@@ -63,14 +63,17 @@ void ProcessGroup::Number::keep() noexcept {
   ++own.met_count;
 }
 
-std::int64_t ProcessGroup::maximum(std::int64_t own) {
-  for (const std::string& other : all_gather({reinterpret_cast<const char*>(&own), sizeof own})) {
-    std::int64_t number = 0;
-    std::memcpy(&number, other.data(), sizeof number);
-    own = std::max(own, number);
+std::vector<std::int64_t> ProcessGroup::gather(std::span<const std::int64_t> own) {
+  std::vector<std::int64_t> all;
+  for (const std::string& bytes : all_gather({reinterpret_cast<const char*>(own.data()), own.size_bytes()})) {
+    const std::size_t known = all.size();
+    all.resize(known + bytes.size() / sizeof(std::int64_t));
+    std::memcpy(all.data() + known, bytes.data(), (all.size() - known) * sizeof(std::int64_t));
   }
-  return own;
+  return all;
 }
+
+std::int64_t ProcessGroup::maximum(std::int64_t own) { return std::ranges::max(gather({&own, 1})); }
 
 Result<void> ProcessGroup::share_error(const Result<void>& own) {
   return first_error(own, all_gather(error_text(own)));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,8 @@ class ProcessGroup {
   /// Returns every rank's bytes, by rank. No rank returns before all have called.
   /// Order: *collective*. Throws SystemError naming the rank that failed, ended or did not come within the deadline.
   [[nodiscard]] virtual std::vector<std::string> all_gather(std::string_view own) = 0;
+  /// Every rank's numbers, by rank. Order and exceptions as all_gather().
+  [[nodiscard]] std::vector<std::int64_t> gather(std::span<const std::int64_t> own);
   /// The largest of the ranks' numbers. Order and exceptions as all_gather().
   [[nodiscard]] std::int64_t maximum(std::int64_t own);
   /// The error of the first rank that has one, the same on every rank. Order and exceptions as all_gather().

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -27,6 +28,11 @@ struct StageList {
   planner::Schedule schedule = planner::Schedule::Pipelined;
   bool operator==(const StageList&) const = default;
 };
+
+/// The rows of the longest stage.
+[[nodiscard]] inline std::int64_t longest_rows(const StageList& list) noexcept {
+  return std::ranges::max_element(list.stages, {}, &Stage::row_count)->row_count;
+}
 
 /// Turns a cut into stages, with the kind's order of lanes. Schedule::LocalFirst becomes Pipelined for a kind without a
 /// local part.

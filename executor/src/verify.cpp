@@ -91,31 +91,6 @@ class Results {
   std::vector<std::int64_t> ends_;    ///< by rank: number of rows of this and all earlier ranks
 };
 
-/// The element of a row with the largest ratio of its error to the allowed error.
-struct WorstElement {
-  double ratio = 0;
-  std::int64_t column = 0;
-  double value = 0, expected = 0, allowed = 0;
-
-  [[nodiscard]] std::string text() const {
-    return "is " + number_text(value, kDigits) + ", should be " + number_text(expected, kDigits) + " within " +
-           number_text(allowed, kDigits);
-  }
-};
-
-WorstElement worst_element(std::span<const double> values, const OracleRow& oracle) {
-  double worst_ratio = 0;
-  std::size_t worst = 0;
-  for (std::size_t j = 0; j < values.size(); ++j) {
-    const double difference = std::abs(values[j] - oracle.expected[j]);
-    const double ratio = difference == 0 ? 0 : difference / oracle.allowed[j];
-    if (!(ratio > worst_ratio)) continue;
-    worst_ratio = ratio;
-    worst = j;
-  }
-  return {worst_ratio, static_cast<std::int64_t>(worst), values[worst], oracle.expected[worst], oracle.allowed[worst]};
-}
-
 /// The error for two ranks that differ: names the one that is further from the oracle.
 Error rank_difference(const Position& found, const OracleRow& oracle, const Results& results) {
   const ResultRow first{0, found.at.row};
@@ -198,35 +173,35 @@ std::size_t rows_at_once(const planner::OpSpec& op) {
 /// Compares rows element by element. Returns the largest ratio of an error to the allowed error. Errors: Mismatch.
 Result<double> compare_rows(const planner::OpSpec& op, std::span<const ResultRow> rows, const DoubleOracle& oracle,
                             const Results& results) {
-  double worst_ratio = 0;
+  double largest = 0;
   for (std::size_t first = 0; first < rows.size(); first += rows_at_once(op)) {
     const auto batch = rows.subspan(first, std::min(rows_at_once(op), rows.size() - first));
     const auto expected = oracle.rows(batch);
-    std::vector<WorstElement> worst(batch.size());
-    parallel_for(static_cast<std::int64_t>(batch.size()), [&](std::int64_t i) {
+    const auto worst_of = [&](std::int64_t i) {
       const auto at = static_cast<std::size_t>(i);
-      worst[at] = worst_element(results.read(batch[at]), expected[at]);
-    });
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      if (worst[i].ratio > 1) return mismatch({batch[i], worst[i].column}, worst[i].text());
-      worst_ratio = std::max(worst_ratio, worst[i].ratio);
+      return worst_element(results.read(batch[at]), expected[at]);
+    };
+    const auto found =
+        worst_ratio(static_cast<std::int64_t>(batch.size()), [&](std::int64_t i) { return worst_of(i).ratio; });
+    if (found.wrong) {
+      const auto worst = worst_of(*found.wrong);
+      return mismatch({batch[static_cast<std::size_t>(*found.wrong)], worst.column}, worst.text());
     }
+    largest = std::max(largest, found.ratio);
   }
-  return worst_ratio;
+  return largest;
 }
 
 Result<double> compare_projections(const planner::OpSpec& op, const ProjectedOracle& projection,
                                    const DoubleOracle& oracle, const Results& results) {
   const std::int64_t count = all_get_the_same(op) ? results.rows_of(0) : results.row_count();
-  std::vector<double> ratios(static_cast<std::size_t>(count));
-  parallel_for(count, [&](std::int64_t i) {
+  const auto found = worst_ratio(count, [&](std::int64_t i) {
     const ResultRow at = results.row_at(i);
     const auto check = projection.check(at, results.read(at));
-    ratios[static_cast<std::size_t>(i)] = check.difference == 0 ? 0 : check.difference / check.allowed;
+    return check.difference == 0 ? 0 : check.difference / check.allowed;
   });
-  const auto bad = std::ranges::find_if(ratios, [](double ratio) { return ratio > 1; });
-  if (bad == ratios.end()) return ratios.empty() ? 0 : *std::ranges::max_element(ratios);
-  const ResultRow at = results.row_at(bad - ratios.begin());
+  if (!found.wrong) return found.ratio;
+  const ResultRow at = results.row_at(*found.wrong);
   const auto worst = worst_element(results.read(at), oracle.rows({&at, 1}).front());
   return mismatch({at, worst.column}, worst.text() + "; found by the row's projection");
 }
@@ -297,21 +272,20 @@ Result<Verification> verify_sums(const planner::OpSpec& op,
   MC2_TRY(results.check_written());
   Partials partials{{}, Addends(op, buffers), results.splits()};
   for (const auto& partial : partial_products) partials.products.emplace_back(planner::product_type(op), partial, op.n);
-  std::vector<double> ratios(static_cast<std::size_t>(results.row_count()));
-  parallel_for(results.row_count(), [&](std::int64_t i) {
-    const ResultRow at = results.row_at(i);
-    ratios[static_cast<std::size_t>(i)] = worst_element(results.read(at), sum_of_partials(op, partials, at)).ratio;
-  });
-  const auto bad = std::ranges::find_if(ratios, [](double ratio) { return ratio > 1; });
-  if (bad != ratios.end()) {
-    const ResultRow at = results.row_at(bad - ratios.begin());
-    const auto worst = worst_element(results.read(at), sum_of_partials(op, partials, at));
+  const auto worst_of = [&](const ResultRow& at) {
+    return worst_element(results.read(at), sum_of_partials(op, partials, at));
+  };
+  const auto checked =
+      worst_ratio(results.row_count(), [&](std::int64_t i) { return worst_of(results.row_at(i)).ratio; });
+  if (checked.wrong) {
+    const ResultRow at = results.row_at(*checked.wrong);
+    const auto worst = worst_of(at);
     return mismatch({at, worst.column}, worst.text() + ", the sum of the partial products");
   }
   if (const auto at = all_get_the_same(op) ? results.find_rank_difference() : std::nullopt) {
     return mismatch(*at, "differs from rank 0, although both are sums of the same partial products");
   }
-  Verification found{.worst_error_ratio = ratios.empty() ? 0 : *std::ranges::max_element(ratios),
+  Verification found{.worst_error_ratio = checked.ratio,
                      .element_count = results.row_count() * op.n,
                      .exact_row_count = results.row_count(),
                      .text = {}};

@@ -8,7 +8,6 @@
 #include "bags.hpp"
 #include "double_oracle.hpp"
 #include "mc2/planner/text.hpp"
-#include "parallel_for.hpp"
 #include "poison.hpp"
 #include "texts.hpp"
 #include "verify_report.hpp"
@@ -49,32 +48,34 @@ class PoolingCheck {
             .first_column = sender * op_.n + table * columns_};
   }
 
-  /// The largest ratio of an error to the allowed error, and its column in C. The ratio is infinite if a value is not
-  /// finite.
-  struct Worst {
-    double ratio = 0;
-    std::int64_t column = 0;
-    std::string text; ///< set if the ratio exceeds 1
-  };
-  [[nodiscard]] Worst check(const Feature& feature) const {
+  [[nodiscard]] WorstElement check(const Feature& feature) const {
     const auto count = static_cast<std::size_t>(columns_);
-    std::vector<double> expected(count), magnitude(count), got(count);
-    const double length = add_bag(feature, expected, magnitude);
+    std::vector<double> magnitude(count), got(count);
+    OracleRow oracle{std::vector<double>(count), std::vector<double>(count)};
+    const double length = add_bag(feature, oracle.expected, magnitude);
     results_[feature.at.rank].read_part(feature.at.row, feature.first_column, got);
     const double divisor = op_.tables->pooling == planner::Pooling::Mean && length > 0 ? length : 1;
     const double short_roundoff = op_.dtype == planner::DType::F32 ? 0 : unit_roundoff(op_.dtype);
-    Worst worst;
     for (std::size_t j = 0; j < count; ++j) {
-      const double wanted = expected[j] / divisor;
-      const double allowed = (length + 1) * kF32Roundoff * magnitude[j] / divisor +
-                             kSecondOrder * short_roundoff * std::abs(wanted) + half_smallest(op_.dtype);
-      const double difference = std::abs(got[j] - wanted);
-      const double ratio = difference == 0 ? 0 : std::isfinite(got[j]) ? difference / allowed : HUGE_VAL;
-      if (ratio <= worst.ratio) continue;
-      worst = {ratio, feature.first_column + static_cast<std::int64_t>(j), {}};
-      if (ratio > 1) worst.text = text_of(feature, got[j], wanted, allowed, worst.column);
+      oracle.expected[j] /= divisor;
+      oracle.allowed[j] = (length + 1) * kF32Roundoff * magnitude[j] / divisor +
+                          kSecondOrder * short_roundoff * std::abs(oracle.expected[j]) + half_smallest(op_.dtype);
     }
-    return worst;
+    return worst_element(got, oracle);
+  }
+
+  [[nodiscard]] Error error(const Feature& feature) const {
+    const WorstElement worst = check(feature);
+    const std::int64_t column = feature.first_column + worst.column;
+    const auto poison = poison_of(op_.dtype);
+    const auto bytes = results_[feature.at.rank]
+                           .row_bytes(feature.at.row)
+                           .subspan(static_cast<std::size_t>(column) * poison.size(), poison.size());
+    return mismatch({feature.at, column}, std::ranges::equal(bytes, poison)
+                                              ? "was not written"
+                                              : worst.text() + ": sample " + std::to_string(feature.sample) +
+                                                    " of table " + std::to_string(feature.table) + " of " +
+                                                    rank_text(feature.sender));
   }
 
  private:
@@ -96,18 +97,6 @@ class PoolingCheck {
     return static_cast<double>(range.length());
   }
 
-  [[nodiscard]] std::string text_of(const Feature& feature, double got, double wanted, double allowed,
-                                    std::int64_t column) const {
-    const auto poison = poison_of(op_.dtype);
-    const auto bytes = results_[feature.at.rank]
-                           .row_bytes(feature.at.row)
-                           .subspan(static_cast<std::size_t>(column) * poison.size(), poison.size());
-    if (std::ranges::equal(bytes, poison)) return "was not written";
-    return "is " + number_text(got, kDigits) + ", should be " + number_text(wanted, kDigits) + " within " +
-           number_text(allowed, kDigits) + ": sample " + std::to_string(feature.sample) + " of table " +
-           std::to_string(feature.table) + " of " + rank_text(feature.sender);
-  }
-
   planner::OpSpec op_;
   std::int64_t columns_;              ///< columns of a table
   std::vector<MatrixReader> tables_;  ///< by rank: all of a rank's tables, one below the other
@@ -119,16 +108,10 @@ class PoolingCheck {
 
 Result<Verification> verify_pooling(const planner::OpSpec& op, std::span<const RankBuffers> buffers) {
   const PoolingCheck check(op, buffers);
-  std::vector<double> ratios(static_cast<std::size_t>(check.feature_count()));
-  parallel_for(check.feature_count(),
-               [&](std::int64_t i) { ratios[static_cast<std::size_t>(i)] = check.check(check.feature(i)).ratio; });
-  const auto bad = std::ranges::find_if(ratios, [](double ratio) { return !(ratio <= 1); });
-  if (bad != ratios.end()) {
-    const Feature feature = check.feature(bad - ratios.begin());
-    const auto worst = check.check(feature);
-    return mismatch({feature.at, worst.column}, worst.text);
-  }
-  Verification found{.worst_error_ratio = *std::ranges::max_element(ratios),
+  const auto worst =
+      worst_ratio(check.feature_count(), [&](std::int64_t i) { return check.check(check.feature(i)).ratio; });
+  if (worst.wrong) return check.error(check.feature(*worst.wrong));
+  Verification found{.worst_error_ratio = worst.ratio,
                      .element_count = op.world_size * operand_shapes(op).c.element_count(),
                      .exact_row_count = op.m,
                      .text = {}};

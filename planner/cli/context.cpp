@@ -235,7 +235,7 @@ Result<planner::OpSpec> OpOptions::spec() const {
   return op;
 }
 
-void MachineOptions::add_to(CLI::App& app) {
+void MachineOptions::add_names_to(CLI::App& app) {
   const std::size_t first_option = app.get_options().size();
   app.add_option("--backend", backend, "what runs the plan; `mc2 doctor` lists them")->capture_default_str();
   app.add_option("--link", link, "shm, an emulated link such as 2.5Gbit,20us, or paced loopback tcp:2.5Gbit")
@@ -243,10 +243,21 @@ void MachineOptions::add_to(CLI::App& app) {
   app.add_option("--virtual-compute", virtual_compute,
                  "sleep for a modelled time instead of multiplying, e.g. 90Gflops,10us");
   app.add_flag("--no-pin", no_pin, "do not pin lanes to cores");
+  given.set(app, first_option);
+}
+
+void MachineOptions::add_to(CLI::App& app) {
+  const std::size_t first_option = app.get_options().size();
+  add_names_to(app);
   app.add_option("--deadline", deadline_s, "abort a run that takes longer, in seconds")
       ->capture_default_str()
       ->check(real_number(0.001, 86'400));
   given.set(app, first_option);
+}
+
+Result<void> MachineOptions::check_deadline(bool runs, const char* option) const {
+  if (runs || !given.has("--deadline")) return {};
+  return Error{ErrorCode::InvalidSpec, "--deadline", "is for " + std::string(option) + "; add it, or leave this out"};
 }
 
 Result<const executor::Backend*> MachineOptions::find() const {
@@ -279,17 +290,36 @@ Result<planner::Fingerprint> MachineOptions::fingerprint(int ranks) const {
   return found->fingerprint(options);
 }
 
-void PlanningOptions::add_to(CLI::App& app) {
-  const std::size_t first_option = app.get_options().size();
-  app.add_option("--strategy", values.strategy, "search, free (any block lengths), formula or wave_groups")
-      ->capture_default_str();
+void PlanningOptions::add_limits(CLI::App& app) {
   app.add_option("--align", alignment, "long blocks are multiples of this many rows (default: the backend's)")
       ->check(whole_number(1, planner::kMaxSize));
   app.add_option("--min-block", min_block_rows, "shortest block of a cut plan, in rows (default: --align)")
       ->check(whole_number(1, planner::kMaxSize));
-  app.add_option("--max-blocks", values.max_block_count, "most blocks of a plan")
-      ->capture_default_str()
+  app.add_option(
+         "--max-blocks", max_block_count,
+         "most blocks of a plan (default: the backend's, " + std::to_string(values.max_block_count) + " or less)")
       ->check(whole_number(1, planner::kMaxBlockCount));
+  app.add_option("--contention", contention,
+                 "how many times longer a lane takes while the other is busy: one factor, or compute,communication "
+                 "(default: those of the model; strategy formula: 1.15)");
+  app.add_option("--block-overhead", values.block_overhead_us,
+                 "fixed cost of every block on each lane, in us (default: those of the model)")
+      ->check(real_number(0, planner::kMaxTimeUs));
+}
+
+Result<planner::CutLimits> PlanningOptions::limits() const {
+  planner::CutLimits result{alignment, min_block_rows, max_block_count, std::nullopt, values.block_overhead_us};
+  if (contention) {
+    MC2_ASSIGN(result.contention, planner::parse_contention(*contention));
+  }
+  return result;
+}
+
+void PlanningOptions::add_to(CLI::App& app) {
+  const std::size_t first_option = app.get_options().size();
+  app.add_option("--strategy", values.strategy, "search, free (any block lengths), formula or wave_groups")
+      ->capture_default_str();
+  add_limits(app);
   app.add_option("--runners-up", values.runner_up_count, "rejected candidates to show")
       ->capture_default_str()
       ->check(whole_number(0, planner::kMaxRunnerUpCount));
@@ -302,12 +332,6 @@ void PlanningOptions::add_to(CLI::App& app) {
       "!--allow-small-gain", values.require_significant_gain,
       "cut even if the curves' intervals can explain the predicted gain; refused where costs come from a formula, "
       "because gains are not held to this there");
-  app.add_option("--contention", contention,
-                 "how many times longer a lane takes while the other is busy: one factor, or compute,communication "
-                 "(default: those of the model; strategy formula: 1.15)");
-  app.add_option("--block-overhead", values.block_overhead_us,
-                 "fixed cost of every block on each lane, in us (default: those of the model)")
-      ->check(real_number(0, planner::kMaxTimeUs));
   app.add_option(
       "--short-block", short_block,
       "strategy formula only: the short block is the largest (default) or the smallest of the recipe's three bounds");
@@ -324,6 +348,7 @@ Result<store::PlanRequest> PlanningOptions::request(planner::OpSpec op) const {
   store::PlanRequest request{std::move(op), values, alignment.has_value(), min_block_rows.has_value()};
   request.options.alignment = alignment.value_or(values.alignment);
   request.options.min_block_rows = min_block_rows.value_or(request.options.alignment);
+  request.options.max_block_count = max_block_count.value_or(values.max_block_count);
   if (short_block) {
     MC2_ASSIGN(request.options.formula_short_block, planner::parse_short_block_rule(*short_block));
     if (values.strategy != "formula")

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mc2/executor/backend.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/fingerprint.hpp"
 #include "mc2/planner/op_spec.hpp"
@@ -103,6 +104,11 @@ struct MachineOptions {
   GivenOptions given;
 
   void add_to(CLI::App& app);
+  /// As add_to(), without --deadline: for commands that run nothing on the machine.
+  void add_names_to(CLI::App& app);
+  /// Errors: InvalidSpec for --deadline where nothing runs.
+  /// @param option  the option with which the command runs something
+  [[nodiscard]] Result<void> check_deadline(bool runs, const char* option) const;
   /// Errors: UnknownName, InvalidSpec.
   [[nodiscard]] Result<const executor::Backend*> find() const;
   /// Errors: InvalidSpec naming the part that cannot be read.
@@ -114,13 +120,18 @@ struct MachineOptions {
 /// The planning options of the command line.
 struct PlanningOptions {
   planner::PlanOptions values;
-  std::optional<std::int64_t> alignment;      ///< unset: the machine's default
-  std::optional<std::int64_t> min_block_rows; ///< unset: the alignment
-  std::optional<std::string> short_block;     ///< unset: the largest
-  std::optional<std::string> contention;      ///< unset: the model's
+  std::optional<std::int64_t> alignment;       ///< unset: the machine's default
+  std::optional<std::int64_t> min_block_rows;  ///< unset: the alignment
+  std::optional<std::int64_t> max_block_count; ///< unset: the machine's default
+  std::optional<std::string> short_block;      ///< unset: the largest
+  std::optional<std::string> contention;       ///< unset: the model's
   GivenOptions given;
 
   void add_to(CLI::App& app);
+  /// Adds only the options for limits() of a plan.
+  void add_limits(CLI::App& app);
+  /// Errors: as planner::parse_contention.
+  [[nodiscard]] Result<planner::CutLimits> limits() const;
   /// Refuses, beside an option that gives the blocks, those of add_to() that choose among cuts.
   static void exclude_choosing(CLI::Option& blocks);
   /// The request for a plan of the operator. Notes whether --align and --min-block are given, as the machine decides

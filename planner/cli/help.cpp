@@ -42,7 +42,6 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--format", kOutput, "NAME", kMostUsed, "export"},
     {"--format", kInput, "NAME", kMostUsed, "import"},
     {"--model", kInput, "FILE", kMostUsed},
-    {"--fresh", kInput, {}, kMostUsed, "import"},
 
     {"--op", kOperator, "KIND", kMostUsed},
     {"--m", kOperator, "ROWS|RANGE", kMostUsed, "plan"},
@@ -104,12 +103,11 @@ constexpr auto kOptions = std::to_array<OptionPage>({
     {"--pairs", kMeasuring, "N", kMostUsed},
     {"--measure", kMeasuring, {}, kMostUsed},
     {"--buffers", kMeasuring, "HOW"},
-    {"--threads", kMeasuring, "N"},
+    {"--threads", kLimits, "N"},
 
     {"--profile", kInput, "FILE"},
     {"--collective", kInput, "NAME", kMostUsed},
     {"--bytes", kInput, "MEANING"},
-    {"--rows", kInput, "MEANING"},
     {"--algorithm", kInput, "NAME"},
     {"--protocol", kInput, "NAME"},
     {"--channels", kInput, "N"},

@@ -44,8 +44,14 @@ struct Chunk {
   }
 
   static GridCell cell_of(const Plan& plan) {
-    if (!plan.is_cut() && !plan.overlaps()) return {GridCell::Status::Serial};
-    return {plan.is_cut() ? GridCell::Status::Cut : GridCell::Status::OneBlock, static_cast<float>(benefit_of(plan))};
+    if (!plan.is_cut() && !plan.overlaps()) return {GridCell::Status::Serial, basis_of(plan)};
+    return {plan.is_cut() ? GridCell::Status::Cut : GridCell::Status::OneBlock, basis_of(plan),
+            static_cast<float>(benefit_of(plan))};
+  }
+  static GridCell::Basis basis_of(const Plan& plan) {
+    if (plan.validation) return GridCell::Basis::Measured;
+    return plan.makespan.provenance == planner::Provenance::Extrapolated ? GridCell::Basis::Extrapolated
+                                                                         : GridCell::Basis::Predicted;
   }
   /// The benefit: measured if the plan was raced, else predicted.
   static double benefit_of(const Plan& plan) { return plan.validation ? plan.validation->benefit : plan.benefit(); }
@@ -132,7 +138,7 @@ finder::PlanSource planner_with(std::string name, std::vector<finder::AnswerOver
     MC2_ASSIGN(made.stored.plan, finder::plan_with(model, question));
     made.source = origin(model) + " (" + model.model.fingerprint.label() + ")";
     made.origin = finder::Origin::Model;
-    made.is_stopgap = model.transfer && !model.transfer->is_same;
+    made.is_stopgap = finder::is_stopgap(made.stored.plan, model);
     return made;
   };
   return {std::move(name), find};

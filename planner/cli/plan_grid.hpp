@@ -60,7 +60,10 @@ struct GridCell {
     OneBlock = 2, ///< not cut, but its lanes overlap
     Cut = 3,
   };
+  /// What the benefit rests on.
+  enum class Basis : std::uint8_t { Predicted = 0, Measured = 1, Extrapolated = 2 };
   Status status = Status::Refused;
+  Basis basis = Basis::Predicted;
   float benefit = 0; ///< 1 - makespan / serial; measured if it was raced; 0 for serial
 };
 

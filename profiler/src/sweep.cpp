@@ -348,8 +348,9 @@ std::string Sweep::termination() const {
   const auto unsettled =
       std::count_if(states_.begin(), states_.end(), [](const CaseState& state) { return !state.is_settled; });
   if (unsettled == 0) return "every size settled";
-  return "every size settled or at the maximum of " + std::to_string(options_.stopping.max_count) + " samples (" +
-         std::to_string(unsettled) + " at the maximum)";
+  // Samples that were kept before may be more than the maximum of this sweep.
+  return "every size settled or has " + std::to_string(options_.stopping.max_count) +
+         " samples or more, the maximum (" + std::to_string(unsettled) + " not settled)";
 }
 
 CaseSummary Sweep::summarise(std::size_t index) const {

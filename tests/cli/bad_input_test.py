@@ -260,9 +260,16 @@ class OptionTest(ProgramTest):
             with self.subTest(named=named):
                 for asked, told in (
                     (["--backend", "cuda"], "--backend"),
-                    ([*MACHINE, "--no-pin", "--deadline", 9], "--link, --virtual-compute, --no-pin, --deadline"),
+                    ([*MACHINE, "--no-pin"], "--link, --virtual-compute, --no-pin"),
                 ):
                     self.refuse(USAGE, [*named, *asked], f"{option}: names the machine; leave out {told}")
+
+    def test_a_deadline_where_nothing_runs(self):
+        for command, option in (("plan", "--anchor"), ("explain", "--measure")):
+            asked = [command, *SHAPE, *MACHINE, "--deadline", 9, "--store", self.store]
+            self.refuse(USAGE, asked, f"--deadline: is for {option}; add it, or leave this out")
+        for command in (["fit", *SHAPE], ["sweep"], ["model", "Llama-3-8B"]):
+            self.refuse(USAGE, [*command, "--deadline", 9], "--deadline")
 
     def test_an_output_that_is_an_input(self):
         file = self.directory / "file.json"

@@ -332,10 +332,12 @@ class BadStoreTest(ProgramTest):
         with sqlite3.connect(empty) as database:
             database.execute("DELETE FROM model")
             database.execute("DELETE FROM plan")
+        refused = ["plan", *SHAPE, *MACHINE, "--store", empty]
+        self.refuse(NO_ANSWER, refused, "empty.db", "no model", "samples of matmul_all_reduce m=96", "mc2 fit --m 96")
+        with sqlite3.connect(empty) as database:
+            database.execute("DELETE FROM sample_batch")
         database.close()
-        self.refuse(
-            NO_ANSWER, ["plan", *SHAPE, *MACHINE, "--store", empty], "empty.db", "no model", "nothing is kept there yet"
-        )
+        self.refuse(NO_ANSWER, refused, "empty.db", "no model", "nothing is kept there yet")
         self.refuse(
             NO_ANSWER,
             ["explain", *SHAPE, *MACHINE],

@@ -95,5 +95,32 @@ TEST(Comparison, OfPlansIsOfOneOperator) {
   EXPECT_EQ(compare_plans(a, b).error().code, ErrorCode::InvalidSpec);
 }
 
+TEST(Comparison, OfRacedPlansKnowsHowWellEachRaceDid) {
+  planner::Plan a;
+  a.op = {planner::OpKind::MatmulAllReduce, 1024, 512, 256, planner::DType::F32, 2};
+  a.cut.block_rows = {1024};
+  a.schedule = planner::Schedule::Serial;
+  a.validation = planner::Validation{.fused_us = 100, .serial_us = 100, .pair_count = 20};
+  a.validation->spread = planner::MeasuredSpread{90, 110, 90, 110, 1};
+  planner::Plan b = a;
+  b.validation->fused_us = b.validation->serial_us = 103;
+  b.validation->spread = planner::MeasuredSpread{93, 113, 93, 113, 1};
+  const auto row = [&] { return compare_plans(a, b).value().at(0); };
+  EXPECT_EQ(row().what, "measured, serial, at the speed of each race");
+  EXPECT_EQ(row().verdict, Comparison::Indistinguishable); // the intervals overlap
+  b.validation->fused_us = b.validation->serial_us = 150;
+  b.validation->spread = planner::MeasuredSpread{149, 151, 149, 151, 1};
+  EXPECT_EQ(row().verdict, Comparison::Worse); // 50 % apart, the wider side is known to 10 %
+  b.validation->spread.reset();                // as mc2 before 0.2 kept it: known to 10 %
+  EXPECT_EQ(row().verdict, Comparison::Worse);
+  b.validation->fused_us = 105;
+  EXPECT_EQ(row().verdict, Comparison::Indistinguishable);
+}
+
+TEST(Comparison, NamesSizesAsProfileDoes) {
+  const auto profile = profile_of({100});
+  EXPECT_EQ(compare_profiles(profile, profile).value().at(0).what, "matmul 128 rows, direct");
+}
+
 } // namespace
 } // namespace mc2::cli::comparison_test

@@ -135,7 +135,7 @@ class MainJobTest(ProgramTest):
         asked = ["--m", 512, "--n", 64, "--k", 64, *MACHINE, "--store", self.store]
         best = self.tuned(*asked, *QUICK, "--json").stdout
         few = ["--max-blocks", 2]
-        self.assertIn("mc2 tune races it", self.succeed("plan", *asked, *few))
+        self.assertIn("mc2 tune with the same options", self.succeed("plan", *asked, *few))
         done = self.tuned(*asked, *few, *QUICK, "--json")
         self.assertNotIn("already tuned", done.stderr)
         restricted = json.loads(done.stdout)
@@ -194,7 +194,8 @@ class MainJobTest(ProgramTest):
         self.assertEqual(document["plan"]["makespan"]["us"], document["plan"]["serial_us"])
         self.assertIn("do not cut", document["plan"]["reason"])
         self.assertIn(" 0.0 % measured", program.unwrapped(self.succeed("db", "list", "--store", self.store)))
-        self.assertIn("mc2 run checks", self.at_store("plan", "--align", 96))  # the page does not advise tuning
+        # The page does not advise tuning.
+        self.assertIn("mc2 run with the same options", self.at_store("plan", "--align", 96))
 
     def test_blocks_run_without_a_model_and_without_a_store(self):
         asked = [

@@ -143,8 +143,14 @@ class RefineTest(ProgramTest):
         plan = json.loads(self.succeed(*ask, "--json"))["plan"]
         self.assertEqual(plan["reason"], "do not cut: nothing usable was measured yet")
         self.assertIn("run this again with --cuts FILE", program.unwrapped(self.succeed(*ask[:3])))
+        self.refuse(
+            USAGE,
+            ["import", self.cuts, *DEVICE, *OPERATOR, "--store", self.store],
+            "cuts.csv:2",
+            "its fused_us, 1.262 us, is far below what the matmul alone takes",
+        )
         # An imported time that was set aside decides nothing either.
-        self.bring("blocks,fused_us\n512+4x896,1.262\n")
+        self.bring("blocks,fused_us\n512+4x896,100\n")
         answer = json.loads(self.succeed("plan", *DEVICE, *OPERATOR, "--store", self.store, "--json"))
         self.assertEqual(answer["strategy"], "search")
 

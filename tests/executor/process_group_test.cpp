@@ -71,6 +71,10 @@ TEST_P(ProcessGroups, EveryRankGetsEveryRanksBytes) {
                                 for (int of = 0; of < 4; ++of)
                                   if (all[static_cast<std::size_t>(of)] != text(of)) return 1;
                               }
+                              const std::array<std::int64_t, 2> own{-rank, std::int64_t{rank} << 40};
+                              const auto numbers = group->gather(own); // two of every rank
+                              if (numbers.size() != 8 || numbers[6] != -3 || numbers[7] != std::int64_t{3} << 40)
+                                return 3;
                               return group->maximum(10 * rank) == 30 ? 0 : 2;
                             }),
               Each(0));

@@ -130,6 +130,15 @@ TEST(Verify, FindsInfinity) {
   EXPECT_THAT(complaint(spec, problem, {{6}}), HasSubstr("rank 1, row 2, column 1: is inf"));
 }
 
+TEST(Verify, RefusesAResultWhoseOracleIsNoNumber) {
+  const OpSpec spec = op(6, 4, 3);
+  const RandomProblem problem = solved(spec);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::size_t second_row_of_a = 3 * sizeof nan;
+  std::memcpy(const_cast<std::byte*>(problem.buffers()[0].a.data()) + second_row_of_a, &nan, sizeof nan);
+  EXPECT_THAT(complaint(spec, problem, {{6}}), HasSubstr("rank 0, row 1, column 0: is "));
+}
+
 TEST(Verify, FindsRanksThatDifferByOneBit) {
   const OpSpec spec = op(6, 4, 3, DType::F32, 3);
   const RandomProblem problem = solved(spec);

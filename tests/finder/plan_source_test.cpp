@@ -126,6 +126,26 @@ TEST(FindPlan, AStopgapGivesWayToAPlanOfOnesOwn) {
   EXPECT_EQ(find_plan(alone, question()).value().source, "service");
 }
 
+/// A model that was measured up to 64 rows only, so that every plan for 1024 rows is extrapolated.
+CostModel narrow_model_of(const OpSpec& op) {
+  return mc2::testing::model_of(op, mc2::testing::affine(planner::CurveAxis::Rows, 10, 1, 64),
+                                mc2::testing::affine(planner::CurveAxis::Bytes, 20, 1.0 / 4096));
+}
+
+TEST(FindPlan, AServicesStopgapGivesWayOnlyToAPlanThatIsBetter) {
+  const PlanSource service = answering("service", true);
+  const std::vector<PlanSource> better{service, own_planner({.given = {model_of(op_of(1024))}})};
+  const auto own = find_plan(better, question()).value();
+  EXPECT_EQ(own.origin, Origin::Model);
+  EXPECT_FALSE(own.is_stopgap);
+  EXPECT_THAT(own.misses, ElementsAre(HasSubstr("service: only extrapolated: ")));
+  const std::vector<PlanSource> no_better{service, own_planner({.given = {narrow_model_of(op_of(1024))}})};
+  EXPECT_EQ(find_plan(no_better, question()).value().source, "service");
+  const auto alone = find_plan(std::span(no_better).subspan(1), question()).value();
+  EXPECT_EQ(alone.stored.plan.makespan.provenance, Provenance::Extrapolated);
+  EXPECT_TRUE(alone.is_stopgap);
+}
+
 TEST(FindPlan, WhatWasTunedComesBeforeWhatAModelSays) {
   Shelf shelf;
   shelf.models.push_back(model_of(op_of(1024)));
@@ -282,6 +302,17 @@ TEST(FindModel, IsAsFastAsTheOperatorsLaterRuns) {
   EXPECT_NE(after.makespan.reason.find("by its last run: compute 4.00x, communication 1.00x the profiled time"),
             std::string::npos)
       << after.makespan.reason;
+}
+
+TEST(FindModel, ATransferredPlanSaysWhichSpeedItAssumes) {
+  Shelf shelf;
+  shelf.models = {model_of(op_of(1024, 2048, 1024))};
+  const planner::Variant variant = shelf.models.front().variants.front().variant;
+  shelf.record.runs.assign(1, {op_of(1024), variant, 8000, 1000});
+  const auto makespan = find_plan(shelf.sources(), question()).value().stored.plan.makespan;
+  EXPECT_EQ(makespan.provenance, Provenance::Extrapolated);
+  EXPECT_TRUE(makespan.reason.starts_with("transferred from n=2048 k=1024")) << makespan.reason;
+  EXPECT_THAT(makespan.reason, HasSubstr("; by its last run: compute "));
 }
 
 TEST(FindModel, SaysWhatAKeptPlanLosesSinceItsOperatorChangedItsSpeed) {

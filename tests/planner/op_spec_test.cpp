@@ -401,5 +401,12 @@ TEST(Fingerprint, EmulationShowsInTheLabelAndNeverMatchesAReal) {
   EXPECT_EQ(real.differences(emulated).size(), 1u);
 }
 
+TEST(Fingerprint, TheLabelSaysWhereLanesAreNotPinned) {
+  Fingerprint machine{{{"backend", "host"}, {"cpu_model", "x"}, {"link", "shm"}, {"pinning", "shared"}}};
+  EXPECT_EQ(machine.label(), "host on x, link shm");
+  machine.fields["pinning"] = "none";
+  EXPECT_EQ(machine.label(), "host on x, link shm, not pinned");
+}
+
 } // namespace
 } // namespace mc2::planner::op_spec_test

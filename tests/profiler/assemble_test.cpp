@@ -188,6 +188,16 @@ TEST(Assemble, UncutTimesAreOfThePublishedDevice) {
   EXPECT_EQ(error_of({cut_run("4096", 1.874, 0, 2)}, "npu").message, ""); // nothing is known of it yet
 }
 
+TEST(Assemble, RunsOfACutAreNoShorterThanTheMatmul) {
+  auto set = set_of({matmul(4096, 849)}); // the uncut matmul, in us
+  for (const FusedTiming& run : {cut_run("512+4x896", 1255, 0, 2), cut_run("512+4x896", 1.255, 0, 3)})
+    ASSERT_TRUE(set.add(run));
+  const ImportQuestion question{OpKind::MatmulAllReduce, DType::F16, 8, 4096, 8192, 3072, "npu"};
+  EXPECT_THAT(check_import(set, {}, question).error().message,
+              HasSubstr("line 3: '512+4x896': its fused_us, 1.255 us, is far below what the matmul alone takes, 849 "
+                        "us; are these ms?"));
+}
+
 TEST(Assemble, RefusesALogOfAnotherMakersDevice) {
   const auto under = [](const std::string& logged, const std::string& device) {
     const auto imported = assemble_profile(set_of({matmul(4096, 803)}), {{"device", logged}},

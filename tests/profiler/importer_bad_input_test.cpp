@@ -161,6 +161,13 @@ TEST(BadInput, LinesThatALauncherTagged) {
   }
 }
 
+TEST(BadInput, ATestOfOneRankIsBadOnlyWithTimes) {
+  const std::string lone = "$ mpirun -np 1 ./osu_allreduce\n", log = read_log("osu_allreduce.txt");
+  EXPECT_EQ(timing_count(lone + "This test requires at least two processes\n$ mpirun -np 2 ./osu_allreduce\n" + log),
+            2U);
+  EXPECT_THAT(bad_line(lone + log), HasSubstr("says 1 rank, and a collective is among 2 or more"));
+}
+
 TEST(BadInput, ColoursOfTerminalsAreLeftOut) {
   std::istringstream lines(read_log("nccl_tests.log"));
   std::string coloured;
@@ -232,11 +239,12 @@ TEST(BadInput, ProcessesThatDoNotKnowEachOther) {
 }
 
 TEST(BadInput, ShapesThatDoNotMultiply) {
-  for (const char* shapes : {"65,32;32,16", "64,32;33,16", "64,32", "64;32", "64,0;0,16", "64,-32;-32,16",
-                             "9223372036854775807,2;2,16", "a,b;c,d"})
+  for (const char* shapes : {"65,32;32,16", "64,32;33,16", "64,32", "64;32", "64,0;0,16", "64,-32;-32,16", "a,b;c,d"})
     EXPECT_THAT(bad_line(std::string(kKernels) + replaced(kMatmul, "64,32;32,16", shapes)),
                 HasSubstr("2: the shapes do not multiply"))
         << shapes;
+  EXPECT_THAT(bad_line(std::string(kKernels) + replaced(kMatmul, "64,32;32,16", "9223372036854775807,2;2,16")),
+              HasSubstr("2: a size is outside 1 to 1000000000"));
 }
 
 std::string utf16(const std::string& text, bool is_big, bool has_mark) {

@@ -740,6 +740,10 @@ TEST(TorchNpu, RefusesWhatItCannotKnow) {
         .lines.back()
         .text;
   };
+  EXPECT_THAT(said(R"x({"Elapse Time(ms)": NaN, "Synchronization Time(ms)": 0})x"), HasSubstr("NaN or Infinity"));
+  EXPECT_THAT(said(R"x({"Elapse Time(ms)": -Infinity})x"), HasSubstr("NaN or Infinity"));
+  EXPECT_THAT(said(R"x({"Elapse Time(ms)": 1, "Synchronization Time(ms)": 2})x"),
+              HasSubstr("step, collective, hcom_allReduce__1_0_1@1: it takes no time"));
   EXPECT_THAT(said(R"x({"Elapse Time(ms)": "1", "Synchronization Time(ms)": 0})x"), HasSubstr("is no number"));
   EXPECT_THAT(said(R"x({"Elapse Time(ms)": 1, "Synchronization Time(ms)": 2})x"), HasSubstr("waited for longer"));
   EXPECT_EQ(import_text(R"x({"Communication Time Info": {"Elapse Time(ms)": 1}})x").summary.value().bad_count, 0);

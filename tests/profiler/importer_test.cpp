@@ -544,6 +544,9 @@ TEST(Importer, AMatmulWhoseRowsAreTiledIsSkipped) {
   EXPECT_THAT(last("MatMulV3", "4096,3072;512,192,16,16", "ND;FRACTAL_NZ", "512,256,16,16", "FRACTAL_NZ").text,
               HasSubstr(reason));
   EXPECT_EQ(last("MatMulV3", "4096,3072;512,192,16,16", "ND;FRACTAL_NZ", "4096,8192", "ND").verdict, Verdict::Took);
+  // 8190 columns fill 512 tiles of 16, the last of them in part.
+  EXPECT_EQ(last("MatMulV3", "4096,3072;512,192,16,16", "ND;FRACTAL_NZ", "4096,8190", "ND").verdict, Verdict::Took);
+  EXPECT_EQ(last("MatMulV3", "0,3072;3072,8192", "ND;ND", "0,8192", "ND").text, "no rows");
   EXPECT_EQ(last("MatMulV3", "4096,3072;512,193,16,16", "ND;FRACTAL_NZ", "4096,8192", "ND").verdict, Verdict::Bad);
 }
 

@@ -167,7 +167,7 @@ TEST(Sweep, StopsAtTheMaximumOfANoisyCase) {
   };
   const SweepSummary summary = sweep(machine, machine.matmuls({100}), short_options());
   EXPECT_EQ(summary.round_count, 6);
-  EXPECT_EQ(summary.termination, "every size settled or at the maximum of 6 samples (1 at the maximum)");
+  EXPECT_EQ(summary.termination, "every size settled or has 6 samples or more, the maximum (1 not settled)");
 }
 
 TEST(Sweep, SettledCasesDropOutSaveForReferences) {

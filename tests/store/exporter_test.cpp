@@ -283,6 +283,45 @@ TEST(Exporter, TilingsWrittenByHandAreReadByValue) {
   EXPECT_EQ(read_tiling("ascendc", scatter + "99999999999999999999);\n").error().code, ErrorCode::Malformed);
 }
 
+TEST(Exporter, TilingsSetNumbersNotExpressions) {
+  const std::string text = written("ascendc", {short_first()});
+  for (const char* value : {"64 * 2", "64 + 64", "256 / 2", "64 << 1", "1'28", "64*2", "128 /* rows */ * 2", "0x80"})
+    EXPECT_THAT(read_tiling("ascendc", replaced(text, "tileM(tiling, 128", "tileM(tiling, " + std::string(value)))
+                    .error()
+                    .message,
+                HasSubstr("sets tileM to something other than a whole number"))
+        << value;
+  EXPECT_THAT(read_tiling("ascendc", text + "void f(T& t) { t.tileM += 128; }\n").error().message,
+              HasSubstr("sets tileM to something other than a whole number"));
+}
+
+TEST(Exporter, CommentsOfTilingsGiveOnlyWhatTheCodeDoesNotSet) {
+  const std::string text = written("ascendc", {short_first()});
+  for (const char* aside : {"// was mc2_set_tileM(tiling, 256, 0);\n", "/* t.tileM = 256;\n t.tileM = 512;\n */\n",
+                            "const char* note = \"tileM = 7\";\n", "auto raw = R\"x(t.tileM = 7; \" )x\";\n",
+                            "/* tileM */ int x; // (7 rows)\n", "// the last is tileCnt = 9\n"})
+    EXPECT_EQ(read_tiling("ascendc", text + aside).value(), short_first().plan) << aside;
+  const std::string code =
+      "t.rankM = 4096; t.rankN = 8192;\n auto raw = R\"(a \"b)\"; t.rankK = 3072;\n t.tileM = 1024; t.tileNum = 4;\n";
+  for (const char* told : {"// MatmulAllReduce, rankDim = 8, dataType = 3.\n",
+                           "/* MatmulAllReduce: dataType = 3 */\n"
+                           "// rankDim = 8 - the ranks of one server\n"})
+    EXPECT_EQ(read_tiling("ascendc", told + code).value().op.world_size, 8) << told;
+  EXPECT_THAT(read_tiling("ascendc", "// MatmulAllReduce, dataType = 3; no rankDim\nint x;\n// (4 blocks)\n" + code)
+                  .error()
+                  .message,
+              HasSubstr("rankDim"));
+}
+
+TEST(Exporter, TilingsNameRowsThatTheRanksDoNotShare) {
+  EXPECT_EQ(read_tiling("ascendc",
+                        "// MatmulReduceScatter, rankDim = 8, dataType = 3\n t.rankM = 4096; t.rankN = 8192; "
+                        "t.rankK = 3072;\n t.tileM = 1200; t.tileNum = 3; t.tailM = 495; t.tailNum = 1;\n")
+                .error()
+                .text(),
+            "tailM: is 495, no multiple of the 8 ranks, whose rows it counts");
+}
+
 TEST(Exporter, TilingsRefuseWhatTheyCannotExpress) {
   const auto* exporter = find_exporter("ascendc").value();
   EXPECT_EQ(exporter->write(std::vector{ExportItem{plan_of({128, 256, 640}), {}}}, {}).error().code,

@@ -99,8 +99,8 @@ TEST(StoreListing, RevisionRisesWithEveryChangeOfAnyConnection) {
   };
   const std::string kept = two.put_plan(examples::plan(), "tuned", kNow).value();
   expect_risen();
-  ASSERT_TRUE(two.put_plan(examples::plan(), "tuned", kNow).ok()); // replaced by the same plan
-  expect_risen();
+  ASSERT_TRUE(two.put_plan(examples::plan(), "tuned", kNow).ok());
+  EXPECT_EQ(one.revision().value(), last) << "the very same plan is no change";
   ASSERT_TRUE(one.put_model(examples::model(), kNow).ok());
   expect_risen();
   ASSERT_TRUE(two.remove_plan(kept).ok());
@@ -120,7 +120,7 @@ TEST(StoreListing, ChangesTellWhatBecameOfEveryDocument) {
   const std::string samples =
       two.append_samples(profile.op, profile.fingerprint, profile.samples, kNow).value().front();
   const std::string run = two.add_measurement(examples::fingerprint(), examples::measurement(), kNow).value();
-  ASSERT_TRUE(two.put_plan(examples::plan(), "tuned", kNow).ok()); // replaced by the same plan
+  ASSERT_TRUE(two.put_plan(examples::plan(), "tuned", kNow).ok()); // the very same plan is no change
   ASSERT_TRUE(two.remove_plan(plan).ok());
   ASSERT_TRUE(two.remove_batch(samples).ok());
 
@@ -129,7 +129,7 @@ TEST(StoreListing, ChangesTellWhatBecameOfEveryDocument) {
   for (const Change& change : all.changes)
     told += (change.is_removal ? " -" : " +") + change.document + ":" + change.purpose + ":" + change.digest;
   EXPECT_EQ(told, " +plan:tuned:" + plan + " +model::" + model + " +samples::" + samples + " +measurement::" + run +
-                      " +plan:tuned:" + plan + " -plan:tuned:" + plan + " -samples::" + samples);
+                      " -plan:tuned:" + plan + " -samples::" + samples);
   EXPECT_EQ(all.revision, one.revision().value());
   EXPECT_EQ(all.changes.front().op, examples::plan().op);
   EXPECT_EQ(all.changes.front().fingerprint_digest, digest(examples::fingerprint().canonical_text()));
@@ -138,7 +138,7 @@ TEST(StoreListing, ChangesTellWhatBecameOfEveryDocument) {
   const Changes first = one.changes_since(since, 3).value();
   EXPECT_EQ(first.changes.size(), 3U);
   EXPECT_EQ(first.revision, first.changes.back().revision) << "where to go on";
-  EXPECT_EQ(one.changes_since(first.revision, 100).value().changes.size(), 4U);
+  EXPECT_EQ(one.changes_since(first.revision, 100).value().changes.size(), 3U);
   const Changes none = one.changes_since(all.revision, 100).value();
   EXPECT_TRUE(none.changes.empty());
   EXPECT_EQ(none.revision, all.revision);

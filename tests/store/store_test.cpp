@@ -89,6 +89,19 @@ TEST(Store, LaterPlanReplacesTheEarlierUnderTheSameKey) {
   EXPECT_EQ(store.stats().value().plan_count, 1);
 }
 
+TEST(Store, TheSamePlanAgainIsNoChangeAndKeepsItsDate) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const planner::Plan plan = examples::plan();
+  const std::string kept = store.put_plan(plan, "tuned", kNow).value();
+  const std::int64_t revision = store.revision().value();
+  EXPECT_EQ(store.put_plan(plan, "tuned", "2099-01-01T00:00:00Z").value(), kept);
+  EXPECT_EQ(store.revision().value(), revision);
+  EXPECT_EQ(store.find_plan(key_of(plan)).value().created_at, kNow);
+  ASSERT_TRUE(store.put_plan(plan, "nightly", kNow).ok()) << "another purpose is another document";
+  EXPECT_GT(store.revision().value(), revision);
+}
+
 TEST(Store, PurposesAndFingerprintsAreSeparateKeys) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");
@@ -139,6 +152,8 @@ TEST(Store, PurposesThatAnExportCouldNotCarryAreNotKept) {
 TEST(Store, MissingPlanNamesWhatTheStoreHas) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");
+  expect_error(store.find_plan(key_of(examples::plan())), ErrorCode::NotFound, "it has none at all");
+  ASSERT_TRUE(store.put_plan(examples::plan(4096), "served by http://plans:8471", kNow).ok());
   expect_error(store.find_plan(key_of(examples::plan())), ErrorCode::NotFound, "it has none at all");
   ASSERT_TRUE(store.put_plan(examples::plan(2048), "tuned", kNow).ok());
   expect_error(store.find_plan(key_of(examples::plan())), ErrorCode::NotFound,
@@ -200,6 +215,9 @@ TEST(Store, SamplesAccumulateInOrderUntilRemoved) {
   ASSERT_TRUE(store.append_samples(op, fingerprint, all.subspan(10), kNow).ok());
   ASSERT_TRUE(store.append_samples(op, fingerprint, {}, kNow).ok());
   EXPECT_EQ(store.find_profile(op, fingerprint).value(), (planner::Profile{op, fingerprint, samples}));
+  EXPECT_EQ(store.list_profiles(fingerprint.fields).value(),
+            (std::vector<planner::Profile>{{op, fingerprint, samples}}))
+      << "one session, although it is kept in several batches";
   EXPECT_EQ(store.stats().value().sample_count, 25'000);
   EXPECT_EQ(store.remove_samples(op, fingerprint).value(), 25'000);
   expect_error(store.find_profile(op, fingerprint), ErrorCode::NotFound, "has no samples for matmul_all_reduce m=1024");

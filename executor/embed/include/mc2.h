@@ -575,8 +575,8 @@ typedef struct mc2_bench {
   const mc2_machine* machine;
   const char* const* variants; /* the variants to measure, best known default first; at least one */
   size_t variant_count;
-  /* Makes a plan ready to run; the other functions name it by `number`. The plan's handle is valid until the tuning
-   * ends. */
+  /* Makes a plan ready to run, once for each variant, cut and schedule; the other functions name it by `number`. The
+   * plan's handle is valid until the tuning ends. */
   mc2_status (*prepare)(void* user, size_t number, const mc2_plan* plan);
   /* Runs the plan with this number and checks its result. Returns MC2_ERROR_MISMATCH if the result is wrong. */
   mc2_status (*verify)(void* user, size_t number);

@@ -1,7 +1,6 @@
 #include "mc2/embed/workbench.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "mc2/executor/block_times.hpp"
 #include "mc2/executor/executor.hpp"
@@ -14,13 +13,8 @@ namespace {
 using executor::BlockTime;
 using executor::RunMode;
 using planner::Component;
-using planner::Context;
 using planner::Sample;
 using profiler::CaseTarget;
-
-std::string key_of(const planner::Variant& variant, const planner::Cut& cut, planner::Schedule schedule) {
-  return variant.text() + ": " + cut.text() + ", " + std::string(to_string(schedule));
-}
 
 RunMode mode_of(profiler::RunPart part) {
   using profiler::RunPart;
@@ -42,31 +36,27 @@ std::size_t full_count(const planner::OpSpec& op, std::int64_t block_rows) {
 
 } // namespace
 
+std::string key_of(const planner::Variant& variant, const planner::Cut& cut, planner::Schedule schedule) {
+  return variant.text() + ": " + cut.text() + ", " + std::string(to_string(schedule));
+}
+
 /// One case of a sweep: runs a prepared plan and makes samples of its record.
 struct PreparedBench::CaseRun {
   PreparedBench& bench;
   executor::Prepared& prepared;
-  std::int64_t block_rows;
+  profiler::ProfileCase one;
   planner::Variant variant;
 
-  [[nodiscard]] Sample sample(Component component, Context context, const BlockTime& time, double block_us) const {
-    Sample sample;
-    sample.component = component;
-    sample.context = context;
-    sample.variant = variant.text();
-    sample.block_rows = block_rows;
+  [[nodiscard]] Sample sample(Component component, const BlockTime& time, double block_us) const {
+    Sample sample = profiler::sample_of(bench.op(), one, variant, component, block_us);
     sample.block_count = time.block_count;
-    const std::int64_t unit_bytes = planner::traits_of(bench.op().kind).message_bytes_per_unit(bench.op());
-    sample.message_bytes = component == Component::Collective ? block_rows * unit_bytes : 0;
-    // The clock may give a tiny block 0 ns, but a sample's time is above 0.
-    sample.time = std::chrono::nanoseconds(std::max<std::int64_t>(1, std::llround(block_us * planner::kNsPerUs)));
     sample.slowest_rank = time.rank;
     return sample;
   }
 
   [[nodiscard]] BlockTime time_alone(Component component) const {
     const auto mode = component == Component::Matmul ? RunMode::ComputeOnly : RunMode::CommunicationOnly;
-    return executor::mean_block(prepared.run(mode), component, full_count(bench.op(), block_rows));
+    return executor::mean_block(prepared.run(mode), component, full_count(bench.op(), one.block_rows));
   }
 
   /// The time of a block and one hand-over to the next. The mean over N blocks holds N - 1 hand-overs, so one is added.
@@ -80,7 +70,7 @@ struct PreparedBench::CaseRun {
 
   [[nodiscard]] std::vector<Sample> measure_alone(Component component) const {
     const BlockTime time = time_alone(component);
-    return {sample(component, Context::Alone, time, with_hand_over_us(component, time))};
+    return {sample(component, time, with_hand_over_us(component, time))};
   }
 
   /// Times each lane alone, and directly afterwards both together.
@@ -89,15 +79,16 @@ struct PreparedBench::CaseRun {
     const BlockTime collective = time_alone(Component::Collective);
     const executor::RunRecord& record = prepared.run(RunMode::Independent);
     const auto contended = [&](Component component, const BlockTime& alone) {
-      const BlockTime time = executor::contended_block(record, component, full_count(bench.op(), block_rows), alone);
-      return sample(component, Context::CoRun, time, time.block_us);
+      const BlockTime time =
+          executor::contended_block(record, component, full_count(bench.op(), one.block_rows), alone);
+      return sample(component, time, time.block_us);
     };
     return {contended(Component::Matmul, matmul), contended(Component::Collective, collective)};
   }
 
-  [[nodiscard]] std::vector<Sample> measure(CaseTarget target) const {
-    if (target == CaseTarget::BothLanes) return measure_together();
-    return measure_alone(target == CaseTarget::Matmul ? Component::Matmul : Component::Collective);
+  [[nodiscard]] std::vector<Sample> measure() const {
+    if (one.target == CaseTarget::BothLanes) return measure_together();
+    return measure_alone(one.target == CaseTarget::Matmul ? Component::Matmul : Component::Collective);
   }
 };
 
@@ -160,8 +151,7 @@ double PreparedBench::time_us(std::size_t prepared, profiler::RunPart part) {
 Result<profiler::Measure> PreparedBench::prepare_case(const profiler::ProfileCase& one,
                                                       const planner::Variant& variant) {
   MC2_ASSIGN(auto prepared, ready(planner::equal_blocks(op(), one.block_rows), variant));
-  return profiler::Measure(
-      [run = CaseRun{*this, *prepared, one.block_rows, variant}, target = one.target] { return run.measure(target); });
+  return profiler::Measure([run = CaseRun{*this, *prepared, one, variant}] { return run.measure(); });
 }
 
 Result<void> check_holds_every_rank(const executor::Communicator& communicator) {

@@ -1,6 +1,5 @@
 #include "lanes/lane_checks.hpp"
 
-#include "index_numbers.hpp"
 #include "lanes/block_layout.hpp"
 #include "lanes/compute_device.hpp"
 #include "lanes/gemm.hpp"
@@ -44,20 +43,8 @@ Result<void> check_operator(const planner::OpSpec& op) {
 }
 
 std::int64_t operator_bytes(const planner::OpSpec& op) noexcept {
-  const OperandShapes shapes = operand_shapes(op);
-  const std::int64_t b_count = op.tables ? 1 : 2; // tables are not packed
-  const std::int64_t inputs = shapes.a.element_count() + b_count * shapes.b.element_count();
-  std::int64_t results = 0; // elements of the product's type, including bias, residual and the norm's weight
-  for (const MatrixShape& shape : {shapes.c, shapes.bias, shapes.residual, shapes.norm_weight, shapes.normed})
-    results += shape.element_count();
-  const std::int64_t bag_bytes =
-      op.tables ? op.tables->table_count * op.m * (op.k + 1) * size_bytes(IndexType::I64) : 0;
-  const std::int64_t choice_bytes =
-      op.experts ? op.m * op.experts->top_k * (size_bytes(IndexType::I64) + planner::size_bytes(planner::DType::F32))
-                 : 0;
-  return op.world_size *
-         (inputs * planner::size_bytes(op.dtype) + results * planner::size_bytes(planner::product_type(op)) +
-          bag_bytes + choice_bytes + intermediate_bytes(op));
+  const std::int64_t packed = op.tables ? 0 : operand_shapes(op).b.element_count() * planner::size_bytes(op.dtype);
+  return op.world_size * (operand_bytes(op) + packed + intermediate_bytes(op));
 }
 
 std::int64_t device_bytes(const StageList& list) noexcept {

@@ -7,6 +7,7 @@
 
 #include "mc2/planner/collective.hpp"
 #include "named_range.hpp"
+#include "random_fill.hpp"
 #include "texts.hpp"
 
 namespace mc2::executor::lanes {
@@ -51,6 +52,16 @@ void LanePrepared::plan_work(const LaneRules& rules) {
     state.ready_at.resize(state.parts.size());
     state.pieces = PieceAddresses(matrices_.size());
   }
+}
+
+void LanePrepared::touch(int rank, bool is_read_unwritten) {
+  constexpr std::uint64_t kRandomSeed = 0x6D63326C616E6531ULL;
+  const RankMatrices& own = matrices_of(rank);
+  std::ranges::fill(own.spare_intermediate, std::byte{0});
+  if (is_read_unwritten || communicates_first(list_.op))
+    fill_random(planner::exchange_type(list_.op), own.intermediate, kRandomSeed + static_cast<std::uint64_t>(rank));
+  else
+    std::ranges::fill(own.intermediate, std::byte{0});
 }
 
 void LanePrepared::build_device(int rank) {

@@ -63,6 +63,11 @@ class LanePrepared : public Prepared, protected LaneTask {
 
   /// Determines each rank's matmuls from `matrices_`. Called once, before build_device() and run().
   void plan_work(const LaneRules& rules);
+  /// Writes every page of the rank's intermediates once, on the rank's compute lane. Otherwise a read would hit the
+  /// kernel's shared page of zeros, which is faster than real data.
+  /// @param is_read_unwritten  whether a lane may read an intermediate that none has written, which then gets random
+  ///                           numbers; so it is always in kinds that communicate first
+  void touch(int rank, bool is_read_unwritten);
   /// Called on the rank's compute lane.
   void build_device(int rank);
 

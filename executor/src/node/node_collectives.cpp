@@ -120,11 +120,7 @@ class NodeCollectives::Impl {
   }
 
  private:
-  std::vector<std::int64_t> gather(std::int64_t own) {
-    std::vector<std::int64_t> numbers;
-    for (const std::string& text : group_.all_gather(std::to_string(own))) numbers.push_back(std::stoll(text));
-    return numbers;
-  }
+  std::vector<std::int64_t> gather(std::int64_t own) { return group_.gather({&own, 1}); }
 
   /// Runs `work` and keeps its exception, which must not leave an OpenMP thread. Tells all ranks of it.
   template <typename Work>

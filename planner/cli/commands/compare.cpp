@@ -26,22 +26,15 @@ struct CompareCommand {
 
 constexpr std::string_view kKinds[] = {"mc2.profile/1", "mc2.cost_model/1", "mc2.plan/1"}; ///< of comparable files
 
-/// The kind of document in a file, e.g. "mc2.plan/1"; empty for a file that is no document of mc2.
-std::string kind_of(const std::string& content) {
-  constexpr std::string_view kKey = "\"schema\"";
-  const std::size_t key = content.rfind(kKey);
-  if (key == std::string::npos) return "";
-  const std::size_t open = content.find('"', key + kKey.size());
-  const std::size_t close = open == std::string::npos ? open : content.find('"', open + 1);
-  return close == std::string::npos ? "" : content.substr(open + 1, close - open - 1);
-}
-
 /// The error for a document of another version, or of a kind that cannot be compared.
 Error unknown_document(const std::string& name, const std::string& content) {
-  const std::string kind = kind_of(content);
+  const std::string kind = store::schema_of(content);
   if (kind.starts_with("mc2.profile/")) return document_error(name, store::decode_profile(content).error());
   if (kind.starts_with("mc2.cost_model/")) return document_error(name, store::decode_model(content).error());
   if (kind.starts_with("mc2.plan/")) return document_error(name, store::decode_plan(content).error());
+  if (kind.starts_with("mc2.plan_ranges/"))
+    return {ErrorCode::InvalidSpec, name,
+            "holds plans of a range of m; profiles, models and plans of one m are compared, not ranges"};
   return {ErrorCode::InvalidSpec, name, "is no profile, model or plan of mc2"};
 }
 
@@ -70,13 +63,13 @@ Result<std::vector<ComparedRow>> CompareCommand::rows() const {
   MC2_ASSIGN(const auto a, content_of(left, "A", store));
   MC2_ASSIGN(const auto b, content_of(right, "B", store));
   const std::pair first{left, a}, second{right, b};
-  const std::string kind = kind_of(a);
+  const std::string kind = store::schema_of(a);
   const auto is_known = [](const std::string& of) { return std::ranges::find(kKinds, of) != std::end(kKinds); };
   for (const auto& [name, content] : {first, second})
-    if (!is_known(kind_of(content))) return unknown_document(name, content);
-  if (kind != kind_of(b))
+    if (!is_known(store::schema_of(content))) return unknown_document(name, content);
+  if (kind != store::schema_of(b))
     return Error{ErrorCode::InvalidSpec, "B",
-                 "is of another kind than A ('" + kind.substr(0, 32) + "' and '" + kind_of(b).substr(0, 32) +
+                 "is of another kind than A ('" + kind.substr(0, 32) + "' and '" + store::schema_of(b).substr(0, 32) +
                      "'); give two profiles, two models or two plans"};
   if (kind == "mc2.profile/1") return compared(first, second, store::decode_profile, compare_profiles);
   if (kind == "mc2.cost_model/1") return compared(first, second, store::decode_model, compare_models);

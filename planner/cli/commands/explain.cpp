@@ -14,7 +14,6 @@
 #include "options/counts_file.hpp"
 #include "options/document_file.hpp"
 #include "options/model_file.hpp"
-#include "options/numbers.hpp"
 #include "pages/explain_evidence.hpp"
 #include "pages/explain_html.hpp"
 #include "pages/explain_page.hpp"
@@ -31,13 +30,10 @@ struct ExplainCommand {
   StoreOptions store;
   const ServerOptions* server = nullptr;
   std::string plan_name, model_file, profile_file, html_file;
-  planner::CutLimits limits;             ///< without the contention
-  std::optional<std::string> contention; ///< the factors that the plan assumed
+  PlanningOptions planning; ///< the limits that the plan was made within
   bool is_json = false, is_full = false, is_measuring = false, accept_other_machine = false, no_transfer = false;
 
-  [[nodiscard]] Result<planner::CutLimits> made_with() const;
-  /// @param made_with  limits that the plan was made within
-  [[nodiscard]] Result<store::StoredPlan> find(const planner::CutLimits& made_with) const;
+  [[nodiscard]] Result<store::StoredPlan> find() const;
   [[nodiscard]] Result<store::StoredPlan> predicted(store::StoredPlan kept) const;
   [[nodiscard]] Result<Evidence> gather(const store::StoredPlan& stored) const;
   /// Adds the model of the plan's device from its published or imported costs.
@@ -67,29 +63,7 @@ Result<store::StoredPlan> ExplainCommand::predicted(store::StoredPlan kept) cons
   return kept;
 }
 
-Result<planner::CutLimits> ExplainCommand::made_with() const {
-  planner::CutLimits result = limits;
-  if (contention) {
-    MC2_ASSIGN(result.contention, planner::parse_contention(*contention));
-  }
-  return result;
-}
-
-/// The request that a plan made within these limits answers.
-store::PlanRequest question_of(const planner::OpSpec& op, const planner::CutLimits& made_with) {
-  auto request = store::PlanRequest::usual(op);
-  planner::PlanOptions& options = request.options;
-  request.has_alignment = made_with.alignment.has_value();
-  request.has_min_block_rows = made_with.min_block_rows.has_value();
-  options.alignment = made_with.alignment.value_or(options.alignment);
-  options.min_block_rows = made_with.min_block_rows.value_or(options.min_block_rows);
-  options.max_block_count = made_with.max_block_count.value_or(options.max_block_count);
-  options.contention = made_with.contention;
-  options.block_overhead_us = made_with.block_overhead_us;
-  return request;
-}
-
-Result<store::StoredPlan> ExplainCommand::find(const planner::CutLimits& made_with) const {
+Result<store::StoredPlan> ExplainCommand::find() const {
   if (!plan_name.empty()) {
     MC2_TRY(op.given.none_beside("PLAN", "operator"));
     if (!is_measuring) MC2_TRY(machine.given.none_beside("PLAN", "machine"));
@@ -101,7 +75,8 @@ Result<store::StoredPlan> ExplainCommand::find(const planner::CutLimits& made_wi
   MC2_ASSIGN(const auto spec, op.spec());
   MC2_ASSIGN(const auto here, machine.fingerprint(spec.world_size));
   MC2_ASSIGN(auto layers, open_to_look_up(store, *server, spec, here));
-  MC2_ASSIGN(const auto question, plan_question(question_of(spec, made_with), here, {}, !no_transfer));
+  MC2_ASSIGN(const auto request, planning.request(spec));
+  MC2_ASSIGN(const auto question, plan_question(request, here, {}, !no_transfer));
   MC2_ASSIGN(auto found, find_plan_for(question, layers, *server));
   return std::move(found).stored;
 }
@@ -191,8 +166,9 @@ Result<ExitCode> ExplainCommand::run() const {
   MC2_TRY(check_output("--html", html_file, {plan_name, model_file, profile_file}));
   if (accept_other_machine && !is_measuring)
     return Error{ErrorCode::InvalidSpec, "--accept-other-machine", "is for --measure; add it, or leave this out"};
-  MC2_ASSIGN(const auto limits, made_with());
-  MC2_ASSIGN(auto named, find(limits));
+  MC2_TRY(machine.check_deadline(is_measuring, "--measure"));
+  MC2_ASSIGN(const auto limits, planning.limits());
+  MC2_ASSIGN(auto named, find());
   MC2_ASSIGN(const auto stored, predicted(std::move(named)));
   const planner::Plan& plan = stored.plan;
   MC2_ASSIGN(const auto evidence, gather(stored));
@@ -217,23 +193,6 @@ Result<ExitCode> ExplainCommand::run() const {
   return ExitCode::Success;
 }
 
-/// Adds the options for the limits that a plan was made within.
-void add_limits(ExplainCommand& command, CLI::App& sub) {
-  sub.add_option("--align", command.limits.alignment, "alignment that the plan was made with (default: the backend's)")
-      ->check(whole_number(1, planner::kMaxSize));
-  sub.add_option("--min-block", command.limits.min_block_rows,
-                 "shortest block that the planner could choose (default: --align)")
-      ->check(whole_number(1, planner::kMaxSize));
-  sub.add_option("--max-blocks", command.limits.max_block_count,
-                 "most blocks that the planner could choose (default: 64)")
-      ->check(whole_number(1, planner::kMaxBlockCount));
-  sub.add_option("--contention", command.contention,
-                 "slow-down that the plan assumed: one factor, or compute,communication");
-  sub.add_option("--block-overhead", command.limits.block_overhead_us,
-                 "fixed cost of a block that the plan assumed, in us (default: as the plan says)")
-      ->check(real_number(0, planner::kMaxTimeUs));
-}
-
 } // namespace
 
 Command add_explain(CLI::App& app, ServerOptions& server) {
@@ -253,7 +212,7 @@ Command add_explain(CLI::App& app, ServerOptions& server) {
   sub->add_flag("--no-transfer", command->no_transfer, kNoTransferHelp);
   sub->add_option("--model", command->model_file, "use this model document instead of the kept one");
   sub->add_option("--profile", command->profile_file, "show this profile document's samples instead of the kept ones");
-  add_limits(*command, *sub);
+  command->planning.add_limits(*sub);
   sub->footer(
       "Examples:\n  mc2 explain --m 1024 --n 1024 --k 1024 --link 2.5Gbit,20us --html why.html\n"
       "  mc2 explain 3f9c2a --html why.html\n"

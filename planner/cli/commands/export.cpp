@@ -105,7 +105,7 @@ Result<std::optional<planner::PlanRanges>> ExportCommand::load_ranges() const {
   if (plans.size() != 1 || !file_exists(plans.front())) return std::optional<planner::PlanRanges>();
   MC2_ASSIGN(const auto content, read_file(plans.front()));
   // Any other document is read as a plan later.
-  if (content.find("mc2.plan_ranges/") == std::string::npos) return std::optional<planner::PlanRanges>();
+  if (!store::schema_of(content).starts_with("mc2.plan_ranges/")) return std::optional<planner::PlanRanges>();
   auto ranges = store::decode_plan_ranges(content);
   if (!ranges) return document_error(plans.front(), ranges.error());
   return std::optional(std::move(ranges).value());

@@ -76,7 +76,8 @@ Command add_fit(CLI::App& app) {
   auto command = std::make_shared<FitCommand>();
   auto* sub = app.add_subcommand("fit", "fit a cost model to kept samples");
   command->op.add_to(*sub, false);
-  add_all(*sub, command->machine, command->store);
+  command->machine.add_names_to(*sub);
+  command->store.add_to(*sub);
   sub->add_option("--profile", command->profile_file, "fit this profile document instead of kept samples");
   sub->add_option("--device", command->device, "fit what was imported for this machine (mc2 import --device)");
   sub->add_option("--out", command->out, "also write the model to this JSON file");

@@ -271,6 +271,8 @@ Result<ExitCode> ImportCommand::run() const {
   std::cout << profile_page(profile) << cuts_page(assembled.cuts) << "\n";
   std::cout << notes_text(assembled.notes);
   MC2_TRY(keep(assembled));
+  if (!out.empty() && profile.samples.empty())
+    std::cerr << "mc2: note: the logs hold measured cuts only, so the profile in " << out << " has no samples\n";
   try { // last: a refused import replaces no file
     if (!out.empty()) write_file(out, store::pretty(store::encode(profile)));
   } catch (const SystemError&) {

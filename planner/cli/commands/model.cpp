@@ -288,7 +288,8 @@ void add_questions(ModelCommand& command, CLI::App& sub) {
   sub.add_option("--device", command.device,
                  "plan for this machine with its imported timings (mc2 import) and published costs");
   sub.add_flag("--no-transfer", command.no_transfer, kNoTransferHelp);
-  add_all(sub, command.machine, command.store, command.planning);
+  command.machine.add_names_to(sub);
+  add_all(sub, command.store, command.planning);
   sub.remove_option(sub.get_option("--runners-up"));
 }
 

@@ -370,8 +370,24 @@ std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) con
     return "mc2 run --blocks " + render::clipped(named, kMaxShownBlocks) +
            ", with operator and machine as here, checks and times it; --verbose shows more";
   }
-  if (is_tuned || plan.validation) return "mc2 run checks and times it; --verbose shows more";
-  return "mc2 tune races it on this machine; --verbose shows why it was chosen";
+  if (is_tuned || plan.validation) return "mc2 run with the same options checks and times it; --verbose shows more";
+  return "mc2 tune with the same options races it here; --verbose shows why it was chosen";
+}
+
+/// What the options assume of the costs, and what they minimise other than the expected makespan.
+std::vector<std::string> assumption_notes(const planner::PlanOptions& options) {
+  std::vector<std::string> assumed;
+  if (const auto& slowdown = options.contention)
+    assumed.push_back("compute " + number_text(slowdown->compute, 3) + " times and communication " +
+                      number_text(slowdown->communication, 3) + " times as long beside the other lane");
+  if (options.block_overhead_us)
+    assumed.push_back("a fixed cost of " + time_text(*options.block_overhead_us) + " for each block on each lane");
+  std::vector<std::string> notes;
+  if (!assumed.empty()) notes.push_back("assumed as asked: " + list_text(assumed, "; "));
+  if (options.objective_quantile != planner::PlanOptions().objective_quantile)
+    notes.push_back("as asked, the plan minimises the " + number_text(options.objective_quantile, 3) +
+                    " quantile of the makespan");
+  return notes;
 }
 
 /// The page of a plan. A kept plan may have more runners-up than --runners-up asks for; the rest is left out.
@@ -402,6 +418,7 @@ Result<ExitCode> PlanCommand::run() const {
   MC2_TRY(check_device(device, !model_file.empty() || !topology_file.empty()));
   const bool times_here = is_anchored && device.empty() && topology_file.empty();
   if (is_elsewhere() && !times_here) MC2_TRY(machine.given.none_beside(document_option(), "machine"));
+  MC2_TRY(machine.check_deadline(is_anchored, "--anchor"));
   if (!topology_file.empty()) MC2_TRY(check_topology_alone(!store.path.empty(), no_transfer));
   MC2_ASSIGN(const auto model, read_model_if_named(model_file));
   MC2_ASSIGN(const auto asked, request(model));
@@ -411,6 +428,7 @@ Result<ExitCode> PlanCommand::run() const {
   }
   About about;
   MC2_ASSIGN(const auto found, plan(asked, model, about));
+  for (auto& note : assumption_notes(asked.options)) about.notes.push_back(std::move(note));
   if (!found.counts.empty() && found.counts.size() == asked.options.counts.size() && !is_json)
     for (auto& note : skew_notes(found, asked, model)) about.notes.push_back(std::move(note));
   if (!is_json && !is_elsewhere() && !is_anchored) {

@@ -128,7 +128,8 @@ Command add_push(CLI::App& app, ServerOptions& server) {
   command->server = &server;
   auto* sub = app.add_subcommand("push", "send what was tuned here to a plan service");
   command->op.add_to(*sub, true);
-  add_all(*sub, command->machine, command->store, server);
+  command->machine.add_names_to(*sub);
+  add_all(*sub, command->store, server);
   add_json(*sub, command->is_json, "what was sent");
   sub->footer("Example:\n  mc2 push --m 1024 --n 1024 --k 1024 --server http://plans:8471");
   return {sub, [command] { return command->run(); }, true};

@@ -13,6 +13,7 @@
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/routing.hpp"
 #include "mc2/planner/units.hpp"
+#include "mc2/render/plan_page.hpp"
 #include "mc2/store/codec.hpp"
 #include "options/counts_file.hpp"
 #include "options/numbers.hpp"
@@ -62,6 +63,8 @@ struct RunCommand {
   [[nodiscard]] Result<planner::Plan> predict_for(const planner::RowCounts& wanted, const planner::Plan& plan,
                                                   store::Layers* layers) const;
   [[nodiscard]] Result<std::optional<planner::Plan>> named_plan() const;
+  /// The table of as many runners-up as --runners-up asks for; empty without it.
+  [[nodiscard]] std::string runners_up_text(planner::Plan plan) const;
   [[nodiscard]] store::Measurement measurement_of(const profiler::Contender& raced, const planner::Plan& plan,
                                                   store::Layers& layers) const;
   [[nodiscard]] Result<void> check_runs_here(const planner::Plan& plan, const planner::Fingerprint& here) const;
@@ -164,6 +167,13 @@ store::Measurement RunCommand::measurement_of(const profiler::Contender& raced, 
   return embed::measurement_of(raced, plan, finder::as_it_is_now(found.value(), plan.op));
 }
 
+std::string RunCommand::runners_up_text(planner::Plan plan) const {
+  const auto most = static_cast<std::size_t>(planning.values.runner_up_count);
+  if (plan.runners_up.size() > most) plan.runners_up.resize(most); // a kept plan may have more
+  if (!planning.given.has("--runners-up") || plan.runners_up.empty()) return {};
+  return "\n" + render::runner_up_table(plan, terminal_width());
+}
+
 Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Plan& plan, store::Layers* layers) const {
   MC2_ASSIGN(auto checked, bench.check(plan));
   if (bench.fingerprint().is_shared_device()) {
@@ -194,7 +204,8 @@ Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Pla
   if (is_json)
     print_report("mc2.run/1", run_report(plan, raced.value(), checked, bench.fingerprint()));
   else
-    std::cout << run_page(plan, raced.value(), checked, record, bench.fingerprint(), terminal_width(), has_color());
+    std::cout << run_page(plan, raced.value(), checked, record, bench.fingerprint(), terminal_width(), has_color())
+              << runners_up_text(plan);
   if (trace_file.empty()) return ExitCode::Success;
   write_file(trace_file, chrome_trace(plan, record, bench.fingerprint()));
   if (!is_json) std::cout << "  trace written to " << trace_file << " (open in ui.perfetto.dev)\n";

@@ -152,7 +152,8 @@ void ServeCommand::add_replica_to(CLI::App& app) {
   add(app, "follow-ca", leader.ca_file, "trusted certificates (PEM) for the leader's https; default: the system's");
   add_flag(
       app, "forward-writes", [this](bool is_on) { settings.config.leader.is_sent_documents = is_on; },
-      "replica: forward writes and removals to the leader with that token; default: refuse them");
+      "replica: forward writes and removals to the leader with that token, for clients with a token of this replica; "
+      "default: refuse them");
 }
 
 void ServeCommand::add_limits_to(CLI::App& app) {

@@ -344,7 +344,8 @@ Command add_sweep(CLI::App& app) {
   sub->add_option("--model", command->model_files, "model document to plan with; may be given several times");
   sub->add_option("--topology", command->topology_files, std::string(kTopologyHelp) + "; may be given several times");
   sub->add_flag("--no-transfer", command->no_transfer, kNoTransferHelp);
-  add_all(*sub, command->machine, command->store, command->planning);
+  command->machine.add_names_to(*sub);
+  add_all(*sub, command->store, command->planning);
   sub->remove_option(sub->get_option("--runners-up"));
   auto* csv = sub->add_flag("--csv", command->is_csv, "print every plan as CSV");
   add_json(*sub, command->is_json, "every plan");

@@ -9,6 +9,7 @@
 #include "mc2/profiler/statistics.hpp"
 
 #include "mc2/planner/text.hpp"
+#include "mc2/planner/units.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -30,22 +31,28 @@ std::map<SizeKey, std::vector<double>> times_of(const planner::Profile& profile)
   return times;
 }
 
+TimeInterval known_to(double relative, double us) { return {us, us / (1 + relative), us * (1 + relative)}; }
+
 TimeInterval median_of(const std::vector<double>& times) {
   const auto interval = profiler::quantile_interval(times, 0.5, kConfidence);
   if (times.size() >= kKnownSamples) return {interval.value, interval.low, interval.high};
-  return {interval.value, interval.value / (1 + kUnknownNoise), interval.value * (1 + kUnknownNoise)};
+  return known_to(kUnknownNoise, interval.value);
 }
 
-std::string size_text(const SizeKey& key) {
+std::string work_text(const planner::OpSpec& op) { return std::string(to_string(planner::traits_of(op.kind).work)); }
+
+std::string size_text(const planner::OpSpec& op, const SizeKey& key) {
   const auto& [variant, component, context, size] = key;
-  const bool is_matmul = component == planner::Component::Matmul;
-  return std::string(to_string(component)) + " " + std::to_string(size) + (is_matmul ? " long" : " B") +
+  const bool is_collective = component == planner::Component::Collective;
+  const std::int64_t unit = is_collective ? planner::traits_of(op.kind).message_bytes_per_unit(op) : 1;
+  const std::string length = std::to_string(size / unit) + " " + std::string(to_string(planner::cut_axis(op)));
+  return (is_collective ? "collective " : work_text(op) + " ") +
+         (size % unit == 0 ? length : std::to_string(size) + " B") +
          (context == planner::Context::CoRun ? ", other lane busy" : "") + ", " + variant;
 }
 
 TimeInterval curve_time(const planner::CostCurve& curve, double x) {
-  const double us = curve.time_us(x), spread = std::max(curve.curve_interval(), 1e-9);
-  return {us, us / (1 + spread), us * (1 + spread)};
+  return known_to(std::max(curve.curve_interval(), 1e-9), curve.time_us(x));
 }
 
 /// Sizes within both curves' valid ranges, at equal ratios.
@@ -75,11 +82,21 @@ TimeInterval predicted(const planner::Estimate& time) {
   return {time.us, std::clamp(time.low_us, time.us * 1e-3, time.us), std::max(time.high_us, time.us)};
 }
 
-/// The measured fused time. Its interval comes from that of the benefit, which is the interval of fused / serial.
+/// The measured time. A race gives its 95 % interval, from which the 90 % interval is a fixed share of the logarithms.
 TimeInterval measured(const planner::Validation& run) {
-  const double ratio = std::max(1 - run.benefit, 1e-6);
-  return {run.fused_us, run.fused_us * std::clamp((1 - run.benefit_high) / ratio, 1e-3, 1.0),
-          run.fused_us * std::max((1 - run.benefit_low) / ratio, 1.0)};
+  if (!run.spread) return known_to(kUnknownNoise, run.fused_us);
+  const auto within = [&](double end_us) {
+    return run.fused_us * std::pow(end_us / run.fused_us, planner::kNormal90 / planner::kNormal95);
+  };
+  return {run.fused_us, std::clamp(within(run.spread->fused_low_us), run.fused_us * 1e-3, run.fused_us),
+          std::max(within(run.spread->fused_high_us), run.fused_us)};
+}
+
+/// "measured, fused": what was measured of both plans, each at the speed that the machine had in its race.
+std::string measured_name(const planner::Plan& a, const planner::Plan& b) {
+  const auto schedule = [](const planner::Plan& plan) { return std::string(plan.overlaps() ? "fused" : "serial"); };
+  const std::string both = a.overlaps() == b.overlaps() ? schedule(a) : schedule(a) + " and " + schedule(b);
+  return "measured, " + both + ", at the speed of each race";
 }
 
 /// Errors: InvalidSpec where blocks of one length are different work.
@@ -119,7 +136,7 @@ Result<std::vector<ComparedRow>> compare_profiles(const planner::Profile& a, con
   std::vector<ComparedRow> rows;
   for (const auto& [key, times] : ours)
     if (const auto other = theirs.find(key); other != theirs.end())
-      rows.push_back(compared_row(size_text(key), median_of(times), median_of(other->second)));
+      rows.push_back(compared_row(size_text(a.op, key), median_of(times), median_of(other->second)));
   if (!rows.empty()) return rows;
   return Error{ErrorCode::NotFound, "B", "shares no variant and size with A: " + a.op.text() + " and " + b.op.text()};
 }
@@ -133,8 +150,8 @@ Result<std::vector<ComparedRow>> compare_models(const planner::CostModel& a, con
     const auto other = std::find_if(b.variants.begin(), b.variants.end(),
                                     [&](const auto& theirs) { return theirs.variant == variant.variant; });
     if (other == b.variants.end()) continue;
-    compare_curves("matmul, " + variant.variant.text() + ",", variant.compute.curve, other->compute.curve, length,
-                   rows);
+    compare_curves(work_text(a.op) + ", " + variant.variant.text() + ",", variant.compute.curve, other->compute.curve,
+                   length, rows);
     compare_curves("collective, " + variant.variant.text() + ",", variant.communication.curve,
                    other->communication.curve, bytes, rows);
     const auto exactly = [](double us) { return TimeInterval{us, us, us}; };
@@ -165,7 +182,7 @@ Result<std::vector<ComparedRow>> compare_plans(const planner::Plan& a, const pla
     rows.push_back(compared_row("predicted, " + a.cut.text() + " and " + b.cut.text(), predicted(a.makespan),
                                 predicted(b.makespan)));
   if (a.validation && b.validation && a.validation->fused_us > 0 && b.validation->fused_us > 0)
-    rows.push_back(compared_row("measured, fused", measured(*a.validation), measured(*b.validation)));
+    rows.push_back(compared_row(measured_name(a, b), measured(*a.validation), measured(*b.validation)));
   // A plan has no interval for its uncut parts; their relative interval is taken to be that of its makespan.
   const auto as_well = [](double us, const planner::Plan& plan) {
     const TimeInterval known = predicted(plan.makespan);

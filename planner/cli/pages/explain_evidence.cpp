@@ -35,8 +35,7 @@ Evidence evidence_of(const store::StoredPlan& stored) {
 }
 
 std::optional<planner::CostModel> model_of_plan(const Evidence& evidence) {
-  if (!evidence.model) return std::nullopt;
-  return planner::with_level(*evidence.model, evidence.level);
+  return evidence.model && evidence.now ? evidence.now : evidence.model;
 }
 
 void note_missing(Evidence& evidence, const std::string& why) {
@@ -53,7 +52,7 @@ void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layer
                                     {.op = plan.op, .machine = plan.fingerprint, .may_transfer = is_transferred});
     if (model) {
       if (!plan.validation) // a raced plan was made for the model's speed
-        evidence.level = finder::level_at(model.value(), plan.op);
+        evidence.now = finder::as_it_is_now(model.value(), plan.op);
       evidence.model = std::move(model.value().model);
     } else
       note_missing_model(evidence, model.error().message);

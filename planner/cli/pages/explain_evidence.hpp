@@ -18,7 +18,7 @@ struct Evidence {
   std::string digest;                            ///< of the plan as a document
   std::string kept_at;                           ///< empty for a plan that is not kept
   std::optional<planner::CostModel> model;       ///< as it was profiled
-  planner::SpeedLevel level = {};                ///< speed of the machine that the plan was made for
+  std::optional<planner::CostModel> now;         ///< as a plan that was not raced is made from it; unset: as `model`
   std::optional<planner::Profile> profile;       ///< of the model's operator
   std::optional<store::Measurement> measurement; ///< the last race of this cut
   std::vector<std::string> notes;                ///< what was not found, and why
@@ -27,7 +27,7 @@ struct Evidence {
 /// Evidence with the plan's digest and date only.
 [[nodiscard]] Evidence evidence_of(const store::StoredPlan& stored);
 
-/// The model at the speed that the plan was made for.
+/// The model as the plan was made from it.
 [[nodiscard]] std::optional<planner::CostModel> model_of_plan(const Evidence& evidence);
 
 /// Looks up in the store what `evidence` does not have yet: model, samples and the last race of the plan's cut.

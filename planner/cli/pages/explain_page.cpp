@@ -121,7 +121,7 @@ std::string timelines_text(const Explanation& explanation, int width, bool color
 
 /// The facts that the short page shows.
 constexpr std::array<std::string_view, 6> kFewFacts{"cut", "predicted", "provenance", "measured", "serial", "why"};
-constexpr std::size_t kFewLosers = 4, kFewNotes = 2, kFewFactLines = 2;
+constexpr std::size_t kFewLosers = 4, kFewNotes = 2, kFewFactLines = 4;
 constexpr int kFewFactColumns = 12; ///< width of the column of names
 
 /// "0.74 to 2 or more": the speeds, relative to today's, between which the plan costs less than 1 % more than the best
@@ -277,11 +277,8 @@ std::string comparison_text(const Sensitivity& sensitivity) {
 
 std::vector<std::string> all_notes(const Explanation& explanation, const Evidence& evidence) {
   std::vector<std::string> notes = explanation.notes;
-  const planner::Estimate& predicted = explanation.plan.makespan;
-  const auto fused_us = measured_us(explanation.plan, evidence);
-  if (fused_us && (*fused_us < predicted.low_us || *fused_us > predicted.high_us))
-    notes.push_back("measured, " + time_text(*fused_us) + ", lies outside the predicted 90 % interval, " +
-                    time_interval_text(predicted.low_us, predicted.high_us));
+  if (const auto fused_us = measured_us(explanation.plan, evidence))
+    if (auto note = render::outside_note(explanation.plan, *fused_us); !note.empty()) notes.push_back(std::move(note));
   notes.insert(notes.end(), evidence.notes.begin(), evidence.notes.end());
   if (std::ssize(explanation.plan.runners_up) > static_cast<std::ptrdiff_t>(kMaxShownLosers))
     notes.push_back("the first " + std::to_string(kMaxShownLosers) + " of " +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -87,10 +88,19 @@ std::string nearest_kept(const planner::OpSpec& op, const planner::Fingerprint& 
   return nearest->key.op.text() + "; different: " + listed(options);
 }
 
-} // namespace
+/// The operator of the newest samples that a model of `op` could be fitted to.
+std::optional<planner::OpSpec> sampled(const planner::OpSpec& op, const planner::Fingerprint& machine,
+                                       const store::Store& store) {
+  const auto batches = store.list_samples(store::filter_of_equal_costs(op, machine));
+  if (!batches) return std::nullopt;
+  for (const store::Listed& batch : batches.value())
+    if (planner::has_same_block_costs(batch.key.op, op)) return batch.key.op;
+  return std::nullopt;
+}
 
-std::string tune_command(const planner::OpSpec& op, const planner::Fingerprint& machine) {
-  std::string text = "mc2 tune";
+/// The command with the options of operator and machine, without those that have their default.
+std::string command_of(const char* command, const planner::OpSpec& op, const planner::Fingerprint& machine) {
+  std::string text = std::string("mc2 ") + command;
   const auto add = [&](const std::string& option, const std::string& value) { text += " --" + option + " " + value; };
   const OpOptions operator_defaults;
   const MachineOptions machine_defaults;
@@ -120,7 +130,14 @@ std::string tune_command(const planner::OpSpec& op, const planner::Fingerprint& 
   const std::string emulation(machine.field("emulation"));
   if (const auto at = emulation.find(kVirtual); at != std::string::npos)
     add("virtual-compute", emulation.substr(at + kVirtual.size()));
+  if (machine.field("pinning") == "none") text += " --no-pin";
   return backend == "mpi" ? "mpirun -np " + std::to_string(op.world_size) + " " + text : text;
+}
+
+} // namespace
+
+std::string tune_command(const planner::OpSpec& op, const planner::Fingerprint& machine) {
+  return command_of("tune", op, machine);
 }
 
 std::string how_to_make_one(const planner::OpSpec& op, const planner::Fingerprint& machine) {
@@ -131,10 +148,15 @@ std::string how_to_make_one(const planner::OpSpec& op, const planner::Fingerprin
 
 Error no_plan(const planner::OpSpec& op, const planner::Fingerprint& machine, const store::Store* store,
               const std::string& why) {
+  const auto samples = store == nullptr ? std::nullopt : sampled(op, machine, *store);
+  const std::string nearest = samples ? "samples of " + samples->text() + ", to which no model is fitted" + why
+                              : store == nullptr ? "nothing is kept yet" + why
+                                                 : nearest_kept(op, machine, *store) + why;
+  const std::string how =
+      samples ? "make one: " + command_of("fit", *samples, machine) + ", then ask again" : how_to_make_one(op, machine);
   return {ErrorCode::NotFound, "",
-          "no plan and no model of " + op.text() + " on " + machine.label() + "\n  nearest kept: " +
-              (store == nullptr ? "nothing is kept yet" : nearest_kept(op, machine, *store)) + why + "\n  " +
-              how_to_make_one(op, machine) + (store == nullptr ? "" : "   (asked " + store->path().string() + ")")};
+          "no plan and no model of " + op.text() + " on " + machine.label() + "\n  nearest kept: " + nearest + "\n  " +
+              how + (store == nullptr ? "" : "   (asked " + store->path().string() + ")")};
 }
 
 } // namespace mc2::cli

@@ -13,7 +13,8 @@ namespace mc2::cli {
 [[nodiscard]] std::string how_to_make_one(const planner::OpSpec& op, const planner::Fingerprint& machine);
 
 /// The error for a missing plan, in three lines: what is missing, the nearest kept plan or model and how it differs,
-/// and the command that makes a plan or why none can.
+/// and the command that makes a plan or why none can. Where samples are kept that a model could be fitted to, it names
+/// them and mc2 fit.
 /// @param store  nullptr: there is no store yet
 /// @param why  empty, or "; ..." with a reason why what is kept is not enough
 [[nodiscard]] Error no_plan(const planner::OpSpec& op, const planner::Fingerprint& machine, const store::Store* store,

@@ -14,6 +14,7 @@ namespace plan_table {
 namespace {
 
 using planner::Plan;
+using planner::Validation;
 
 /// Digits of a time: finer than any clock, but still readable.
 constexpr int kTimeDigits = 9;
@@ -49,6 +50,12 @@ std::string of_plan(const PlanRow& row) {
 template <auto Cell>
 std::string of_prediction(const PlanRow& row) {
   return row.plan && row.plan.value().makespan.us > 0 ? std::string(Cell(row.plan.value())) : "";
+}
+
+/// A cell of what a race measured; empty for a plan that was not raced.
+template <auto Cell>
+std::string of_race(const PlanRow& row) {
+  return row.plan && row.plan.value().validation ? std::string(Cell(*row.plan.value().validation)) : "";
 }
 
 std::string status(const PlanRow& row) {
@@ -88,10 +95,17 @@ constexpr std::array kColumns{
     Column{"refusal", false,
            [](const PlanRow& row) { return row.plan ? "" : std::string(to_string(row.plan.error().code)); }},
     Column{"reason", false, reason},
-    Column{"experts_per_rank", true, [](const PlanRow& row) { // left out if it is 1
+    Column{"experts_per_rank", true,
+           [](const PlanRow& row) { // left out if it is 1
              return row.op && row.op.value().experts_per_rank > 1 ? std::to_string(row.op.value().experts_per_rank)
                                                                   : "";
-           }}};
+           }},
+    Column{"measured_us", true, of_race<[](const Validation& race) { return time_cell(race.fused_us); }>},
+    Column{"measured_serial_us", true, of_race<[](const Validation& race) { return time_cell(race.serial_us); }>},
+    Column{"measured_benefit", true, of_race<[](const Validation& race) { return ratio_cell(race.benefit); }>},
+    Column{"measured_benefit_low", true, of_race<[](const Validation& race) { return ratio_cell(race.benefit_low); }>},
+    Column{"measured_benefit_high", true,
+           of_race<[](const Validation& race) { return ratio_cell(race.benefit_high); }>}};
 
 std::string json_text(const std::string& value) {
   return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

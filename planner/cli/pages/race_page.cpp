@@ -7,6 +7,8 @@
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
 #include "mc2/render/answer.hpp"
+#include "mc2/render/plan_page.hpp"
+#include "mc2/render/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "pages/render.hpp"
 #include "pages/trace.hpp"
@@ -14,8 +16,23 @@
 namespace mc2::cli {
 namespace {
 
+constexpr int kFindingColumns = 20; ///< of the names
+
 std::string interval_text(const std::string& value, const std::string& low, const std::string& high) {
   return value + " (95 % interval " + low + " to " + high + ")";
+}
+
+/// How sure the prediction was, and whether it came true.
+std::string prediction_text(const planner::Plan& plan, const profiler::Race& race, int width, int name_columns) {
+  const planner::Estimate& predicted = plan.makespan;
+  if (!(predicted.us > 0)) return {};
+  const std::string note = render::outside_note(plan, race.contenders.front().validation().fused_us);
+  return render::fact_line("predicted",
+                           time_text(predicted.us) + " (90 % interval " +
+                               time_interval_text(predicted.low_us, predicted.high_us) + "), " +
+                               std::string(to_string(predicted.provenance)) + ": " + predicted.reason,
+                           width, name_columns) +
+         (note.empty() ? "" : render::fact_line("note", note, width, name_columns));
 }
 
 std::string verdict(const planner::Validation& measured) {
@@ -107,7 +124,8 @@ std::string run_page(const planner::Plan& plan, const profiler::Race& race, cons
   if (!(plan.fingerprint == here)) page += render::hanging("plan made on ", plan.fingerprint.label(), width);
   page += "\n";
   page += render::hanging("  correct: ", verification.text, width) + "\n" + times_table(plan, race) + "\n";
-  for (const auto& [name, text] : findings(plan, race)) page += render::fact_line(name, text, width, 20);
+  for (const auto& [name, text] : findings(plan, race)) page += render::fact_line(name, text, width, kFindingColumns);
+  page += prediction_text(plan, race, width, kFindingColumns);
   page += "\n  measured, one run, slowest rank\n" +
           draw_timeline(measured_timeline(plan.op, record), first_lane, width, color);
   if (plan.has_timeline()) page += "  predicted\n" + draw_timeline(plan.timeline, first_lane, width, color);
@@ -119,9 +137,9 @@ std::string verification_page(const planner::Plan& plan, const executor::Verific
                               const planner::Fingerprint& here, int width) {
   return render::question_text(plan) + "\n" + render::hanging("", here.label(), width) + "\n" +
          render::hanging("  correct: ", verification.text, width) + "\n" +
-         render::fact_line("cut", plan.cut.text(), width, 20) +
-         render::fact_line("variant", plan.variant.text(), width, 20) +
-         render::fact_line("times", "none: ranks that share a device wait for one another", width, 20);
+         render::fact_line("cut", plan.cut.text(), width, kFindingColumns) +
+         render::fact_line("variant", plan.variant.text(), width, kFindingColumns) +
+         render::fact_line("times", "none: ranks that share a device wait for one another", width, kFindingColumns);
 }
 
 nlohmann::json verification_report(const planner::Plan& plan, const executor::Verification& verification) {

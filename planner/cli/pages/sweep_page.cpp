@@ -12,7 +12,7 @@
 namespace mc2::cli {
 namespace {
 
-constexpr std::size_t kCellColumns = 8;
+constexpr std::size_t kCellColumns = 8; ///< one more for marks
 constexpr std::size_t kReasonLines = 3; ///< of each reason
 
 /// The most lines of tables, so that tables and the notes below them fit on a screen of 40 lines.
@@ -30,10 +30,12 @@ std::string right(const std::string& text, std::size_t columns) {
 }
 
 std::string cell_text(const GridCell& cell) {
+  using enum GridCell::Basis;
+  const std::string mark = cell.basis == Measured ? "=" : cell.basis == Extrapolated ? "~" : "";
   switch (cell.status) {
-    case GridCell::Status::Cut: return percent_text(cell.benefit);
-    case GridCell::Status::OneBlock: return "*" + percent_text(cell.benefit);
-    case GridCell::Status::Serial: return "whole";
+    case GridCell::Status::Cut: return mark + percent_text(cell.benefit);
+    case GridCell::Status::OneBlock: return "*" + mark + percent_text(cell.benefit);
+    case GridCell::Status::Serial: return mark + "whole";
     case GridCell::Status::Refused: break;
   }
   return "-";
@@ -64,12 +66,13 @@ class Page {
         planned_(planned),
         divided_(grid.divided_layers()),
         width_(width),
-        most_lines_(most_lines(planned.refusals.size(), has_experts())) {
+        cell_columns_(kCellColumns + (marks_text().empty() ? 0 : 1)),
+        most_lines_(most_lines(planned.refusals.size() + (marks_text().empty() ? 0 : 1), has_experts())) {
     std::size_t longest = 0;
     for (const DividedLayer& each : divided_) longest = std::max(longest, each.layer->layer.size());
     name_columns_ = std::min<std::size_t>(longest, 24);
     const std::size_t columns = static_cast<std::size_t>(width), label_columns = label("", "").size();
-    const std::size_t room = columns > label_columns ? (columns - label_columns) / kCellColumns : 0;
+    const std::size_t room = columns > label_columns ? (columns - label_columns) / cell_columns_ : 0;
     shown_m_ = std::min(grid.all_m.size(), std::max<std::size_t>(room, 1));
   }
 
@@ -92,7 +95,7 @@ class Page {
     text_ += section.layer->model + ", " + std::string(to_string(section.kind)) + ", " +
              std::string(to_string(section.layer->dtype)) + "\n" + label("", "ranks");
     for (std::size_t i = 0; i < shown_m_; ++i)
-      text_ += right((i == 0 ? "m=" : "") + std::to_string(grid_.all_m[i]), kCellColumns);
+      text_ += right((i == 0 ? "m=" : "") + std::to_string(grid_.all_m[i]), cell_columns_);
     text_ += "\n";
     line_count_ += 3;
     for (const std::size_t line : section.lines) add_line(line);
@@ -105,7 +108,7 @@ class Page {
     }
     text_ += label(divided_[line].layer->layer, std::to_string(divided_[line].ranks));
     for (std::size_t i = 0; i < shown_m_; ++i)
-      text_ += right(cell_text(planned_.cells[line * grid_.all_m.size() + i]), kCellColumns);
+      text_ += right(cell_text(planned_.cells[line * grid_.all_m.size() + i]), cell_columns_);
     text_ += "\n";
   }
 
@@ -117,6 +120,18 @@ class Page {
     return std::ranges::find(planned_.cells, status, &GridCell::status) != planned_.cells.end();
   }
 
+  [[nodiscard]] bool has(GridCell::Basis basis) const {
+    return std::ranges::find(planned_.cells, basis, &GridCell::basis) != planned_.cells.end();
+  }
+
+  /// What the marks before a percentage mean; empty without marks.
+  [[nodiscard]] std::string marks_text() const {
+    std::vector<std::string> marks;
+    if (has(GridCell::Basis::Measured)) marks.emplace_back("=: measured in a race, the others are predicted");
+    if (has(GridCell::Basis::Extrapolated)) marks.emplace_back("~: EXTRAPOLATED, blocks lie outside what was measured");
+    return list_text(marks, "; ");
+  }
+
   void note(const std::string& start, const std::string& what) {
     notes_ += render::hanging(start, what, width_, kReasonLines);
   }
@@ -126,6 +141,7 @@ class Page {
     note("  ", std::string("percent: time saved by cutting, as a share of serial; ") +
                    (has(OneBlock) ? "*: saved by one uncut block, which overlaps by itself; " : "") +
                    "whole: serial is best" + (has(Refused) ? "; -: no plan" : ""));
+    if (const std::string marks = marks_text(); !marks.empty()) note("  ", marks);
     if (has_experts()) note("  ", "m of experts: rows that reach a rank, where mc2 model counts tokens");
     for (const auto& [code, alike] : planned_.refusals)
       note("  no plan for " + std::to_string(alike.count) + ": ", (alike.count > 1 ? "e.g. " : "") + alike.example);
@@ -140,7 +156,7 @@ class Page {
   const PlannedGrid& planned_;
   std::vector<DividedLayer> divided_;
   int width_;
-  std::size_t most_lines_, name_columns_ = 0, shown_m_ = 0, line_count_ = 0, left_out_ = 0;
+  std::size_t cell_columns_, most_lines_, name_columns_ = 0, shown_m_ = 0, line_count_ = 0, left_out_ = 0;
   std::string text_, notes_;
 };
 

@@ -193,6 +193,7 @@ double doublings_beyond(const planner::Plan& plan, const CostModel& model) {
 } // namespace
 
 planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQuestion& question) {
+  if (found.transfer) plan = planner::as_transferred(std::move(plan), *found.transfer); // replaces the reason: first
   if (plan.makespan.provenance != planner::Provenance::Analytic) {
     const double beyond = doublings_beyond(plan, found.model);
     plan = planner::with_wider_makespan(kBeyondSpread * beyond, std::move(plan));
@@ -205,7 +206,7 @@ planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQu
   } else if (const auto level = level_at(found, plan.op); level.run_count > 0) {
     plan.makespan.reason += "; " + level_text(level);
   }
-  return found.transfer ? planner::as_transferred(std::move(plan), *found.transfer) : plan;
+  return plan;
 }
 
 planner::PlanOptions options_of(const PlanQuestion& question) {

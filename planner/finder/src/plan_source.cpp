@@ -35,8 +35,13 @@ class Search {
     if (found) {
       auto& misses = found.value().misses;
       misses_.insert(misses_.end(), std::make_move_iterator(misses.begin()), std::make_move_iterator(misses.end()));
-      if (!best_ || !found.value().is_stopgap) best_ = std::move(found).value();
-      return !best_->is_stopgap;
+      if (best_ && found.value().is_stopgap) return false; // the first of several stopgaps stays
+      if (best_) misses_.insert(misses_.begin() + stopgap_index_, stopgap_miss_);
+      best_ = std::move(found).value();
+      if (!best_->is_stopgap) return true;
+      stopgap_miss_ = place.name + ": only extrapolated: " + best_->stored.plan.makespan.reason;
+      stopgap_index_ = std::ssize(misses_);
+      return false;
     }
     misses_.push_back(place.name + ": " + found.error().text());
     const Failure meaning = meaning_of(found.error().code);
@@ -62,6 +67,8 @@ class Search {
   std::optional<ErrorCode> unreadable_;
   ErrorCode last_ = ErrorCode::NotFound;
   std::vector<std::string> misses_;
+  std::string stopgap_miss_; ///< told if a plan that is not a stopgap takes the place of `best_`
+  std::ptrdiff_t stopgap_index_ = 0;
 };
 
 } // namespace
@@ -86,6 +93,11 @@ std::string_view to_string(Origin origin) noexcept {
 
 bool is_stopgap(const planner::Plan& plan) noexcept {
   return plan.makespan.provenance == planner::Provenance::Extrapolated && !plan.validation;
+}
+
+bool is_stopgap(const planner::Plan& plan, const FoundModel& made_from) noexcept {
+  const bool is_transferred = made_from.transfer && !made_from.transfer->is_same; // even if provenance is Analytic
+  return is_transferred || is_stopgap(plan);
 }
 
 store::StoredPlan unkept(planner::Plan plan) {
@@ -179,9 +191,9 @@ PlanSource own_planner(ModelPlaces places) {
             MC2_ASSIGN(const auto model, find_model(places, question));
             MC2_ASSIGN(auto plan, plan_with(model, question));
             const auto& transfer = model.transfer;
+            const bool is_last_resort = is_stopgap(plan, model);
             const std::string source = transfer ? transfer->reason : "from the model of " + model.model.op.text();
-            return FoundPlan{unkept(std::move(plan)), name + ", " + source, Origin::Model,
-                             transfer.has_value() && !transfer->is_same};
+            return FoundPlan{unkept(std::move(plan)), name + ", " + source, Origin::Model, is_last_resort};
           }};
 }
 

@@ -11,10 +11,10 @@ namespace mc2::render {
 namespace {
 
 constexpr int kAnswerNameColumns = 9;
-constexpr std::size_t kAnswerFieldLines = 2;
-constexpr double kNoBenefit = 0.0005;               ///< a smaller benefit shows as 0.0 %
-constexpr std::string_view kGiven = "given";        ///< the strategy of a plan whose blocks the caller chose
-constexpr std::string_view kNoCut = "do not cut: "; ///< the reasons of serial plans may begin with this
+constexpr std::size_t kBlockLines = 2, kSentenceLines = 8; ///< a list of blocks may be cut, a sentence only if absurd
+constexpr double kNoBenefit = 0.0005;                      ///< a smaller benefit shows as 0.0 %
+constexpr std::string_view kGiven = "given";               ///< the strategy of a plan whose blocks the caller chose
+constexpr std::string_view kNoCut = "do not cut: ";        ///< the reasons of serial plans may begin with this
 
 std::string work_of(const planner::Plan& plan) { return std::string(to_string(planner::traits_of(plan.op.kind).work)); }
 
@@ -72,9 +72,9 @@ std::string sure_text(const planner::Plan& plan) {
   return std::string(to_string(plan.makespan.provenance)) + ": " + plan.makespan.reason;
 }
 
-/// One field, on up to kAnswerFieldLines lines; empty without text.
-std::string field(const char* label, const std::string& text, int width) {
-  return text.empty() ? "" : fact_line(label, text, width, kAnswerNameColumns, kAnswerFieldLines);
+/// One field; empty without text.
+std::string field(const char* label, const std::string& text, int width, std::size_t most_lines = kSentenceLines) {
+  return text.empty() ? "" : fact_line(label, text, width, kAnswerNameColumns, most_lines);
 }
 
 } // namespace
@@ -95,7 +95,7 @@ std::string ratio_note(const planner::Validation& measured) {
 
 std::string answer(const planner::Plan& plan, const std::string& next, int width) {
   return question_text(plan) + "\n" + hanging("", plan.fingerprint.label(), width) +
-         field("blocks", blocks_text(plan), width) + field("benefit", benefit_text(plan), width) +
+         field("blocks", blocks_text(plan), width, kBlockLines) + field("benefit", benefit_text(plan), width) +
          field("time", time_line(plan), width) + field("basis", sure_text(plan), width) + field("next", next, width);
 }
 

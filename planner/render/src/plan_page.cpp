@@ -89,17 +89,6 @@ std::string recipe_table(const planner::Plan& plan, int width) {
   return table(rows, width);
 }
 
-std::string runner_up_table(const planner::Plan& plan, int width) {
-  std::vector<std::vector<std::string>> rows{{"runner-up", "variant", "predicted", "why it lost"}};
-  const auto names = runner_up_names(plan);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto& loser = plan.runners_up[i];
-    rows.push_back(
-        {loser.cut.text(), names[i], loser.makespan_us > 0 ? time_text(loser.makespan_us) : "-", loser.reason});
-  }
-  return table(rows, width);
-}
-
 std::string lane_row(const planner::LaneCost& lane) {
   return "slow-down " + number(lane.slowdown, "%.3f, ") + number(lane.fixed_us, "%.1f us fixed per block");
 }
@@ -136,6 +125,24 @@ std::vector<std::string> runner_up_names(const planner::Plan& plan) {
   return names;
 }
 
+std::string runner_up_table(const planner::Plan& plan, int width) {
+  std::vector<std::vector<std::string>> rows{{"runner-up", "variant", "predicted", "why it lost"}};
+  const auto names = runner_up_names(plan);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto& loser = plan.runners_up[i];
+    rows.push_back(
+        {loser.cut.text(), names[i], loser.makespan_us > 0 ? time_text(loser.makespan_us) : "-", loser.reason});
+  }
+  return table(rows, width);
+}
+
+std::string outside_note(const planner::Plan& plan, double measured_us) {
+  const planner::Estimate& predicted = plan.makespan;
+  if (!(predicted.us > 0) || (measured_us >= predicted.low_us && measured_us <= predicted.high_us)) return {};
+  return "measured, " + time_text(measured_us) + ", lies outside the predicted 90 % interval, " +
+         time_interval_text(predicted.low_us, predicted.high_us);
+}
+
 std::vector<std::pair<std::string, std::string>> plan_facts(const planner::Plan& plan) {
   const planner::Estimate& makespan = plan.makespan;
   const bool is_predicted = makespan.us > 0;
@@ -166,6 +173,9 @@ std::vector<std::pair<std::string, std::string>> plan_facts(const planner::Plan&
 std::string plan_page(const planner::Plan& plan, int width, bool color) {
   std::string page = bold(question_text(plan), color) + "\n" + hanging("", plan.fingerprint.label(), width) + "\n";
   for (const auto& [name, text] : plan_facts(plan)) page += fact_line(name, text, width);
+  if (plan.validation)
+    if (const std::string note = outside_note(plan, plan.validation->fused_us); !note.empty())
+      page += fact_line("note", note, width);
   page += "\n";
   if (plan.has_timeline())
     page += draw_timeline(plan.timeline, planner::traits_of(plan.op.kind).first_lane, width, color) + "\n";

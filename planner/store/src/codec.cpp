@@ -10,6 +10,19 @@
 
 namespace mc2::store {
 
+std::string schema_of(std::string_view document) {
+  using Event = Json::parse_event_t;
+  std::string found;
+  bool is_schema = false;
+  const auto look = [&](int depth, Event event, Json& value) {
+    if (event == Event::value && is_schema && value.is_string()) found = value.get<std::string>();
+    is_schema = event == Event::key && depth == 1 && value == "schema";
+    return depth == 0; // nothing inside the document is kept
+  };
+  const Json discarded = Json::parse(document, look, false);
+  return found;
+}
+
 template <>
 inline constexpr auto kFields<planner::Fingerprint> = std::tuple(document("fingerprint"),
                                                                  field("fields", &planner::Fingerprint::fields));

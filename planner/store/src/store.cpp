@@ -273,6 +273,10 @@ Result<std::string> Store::Impl::put(const char* call, Table table, const planne
       record.created_at =
           std::max(record.created_at, newest_date(database, Table::SampleBatch, record.key, record.created_at));
     put_fingerprint(database, fingerprint);
+    if (table == Table::Plan) { // a model gets a new date, which is compared with those of samples
+      const auto kept = find_record(database, table, record.key);
+      if (kept && kept.value() && kept.value()->digest == record.digest) return record.digest;
+    }
     put_record(database, table, record);
     return record.digest;
   });

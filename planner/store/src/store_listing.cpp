@@ -93,15 +93,16 @@ struct Found {
   Record row;
 };
 
-/// Errors: as Store::find_plan.
+/// Errors: as Store::find_plan, Stale included.
 template <typename T, typename Impl>
 Result<Found<T>> find_document(const Impl& impl, Table table, const std::string& digest_prefix) {
   auto record = find_by_digest(impl.database, table, digest_prefix);
   if (!record) return impl.located(record.error());
   auto value = decode_document<T>(record.value().document);
   if (!value)
-    return impl.error(ErrorCode::Corrupt, "a document of table " + std::string(traits_of(table).name) +
-                                              " cannot be read (" + value.error().text() + ")");
+    return impl.error(
+        value.error().code == ErrorCode::Stale ? ErrorCode::Stale : ErrorCode::Corrupt,
+        "a document of table " + std::string(traits_of(table).name) + " cannot be read (" + value.error().text() + ")");
   return Found<T>{std::move(value).value(), std::move(record).value()};
 }
 

@@ -73,11 +73,14 @@ std::string listed_ops(SQLite::Statement& statement) {
   return list_text(ops) + (count > kListedCount ? " and " + std::to_string(count - kListedCount) + " more" : "");
 }
 
-/// "; for this machine it has ...": the operators that the table has for this machine, else those for others.
+/// "; for this machine it has ...": the operators that the table has for this machine, else those for others. Of plans
+/// only the tuned ones count: others are copies, or answer for programs that know their purpose.
 std::string alternatives(const SQLite::Database& database, Table table, const std::string& fingerprint) {
   const TableTraits& traits = traits_of(table);
   const std::string query = "SELECT DISTINCT kind, m, n, k, dtype, world_size FROM " + std::string(traits.name) +
-                            " WHERE (fingerprint_digest = ?1) = ?2 ORDER BY kind, m, n, k, dtype, world_size";
+                            " WHERE (fingerprint_digest = ?1) = ?2" +
+                            (traits.has_purpose ? " AND substr(purpose, 1, 5) = 'tuned'" : "") +
+                            " ORDER BY kind, m, n, k, dtype, world_size";
   for (const bool is_this_machine : {true, false}) {
     SQLite::Statement statement(database, query);
     statement.bind(1, fingerprint);
@@ -161,6 +164,17 @@ bool goes_on(std::span<const planner::Sample> session, std::span<const planner::
   return first > 0 && first >= std::ranges::max(session, {}, &planner::Sample::round).round;
 }
 
+/// Adds a batch to the newest session of its operator and machine if it continues that, else as a new session.
+void join_batch(std::vector<planner::Profile>& sessions, planner::Profile batch) {
+  const auto newest = std::find_if(sessions.rbegin(), sessions.rend(), [&](const planner::Profile& session) {
+    return session.op == batch.op && session.fingerprint == batch.fingerprint;
+  });
+  if (newest == sessions.rend() || !goes_on(newest->samples, batch.samples))
+    sessions.push_back(std::move(batch));
+  else
+    newest->samples.insert(newest->samples.end(), batch.samples.begin(), batch.samples.end());
+}
+
 } // namespace
 
 Result<planner::Profile> Store::find_profile(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const {
@@ -170,17 +184,16 @@ Result<planner::Profile> Store::find_profile(const planner::OpSpec& op, const pl
     SQLite::Statement statement(
         impl_->database, select_sql(Table::SampleBatch, "WHERE " + key_condition(Table::SampleBatch) + " ORDER BY id"));
     bind_key(statement, Table::SampleBatch, key);
-    std::vector<planner::Sample> session;
+    std::vector<planner::Profile> sessions;
     while (statement.executeStep()) {
       const auto record = current_record(statement, Table::SampleBatch, key);
       if (!record) return impl_->located(record.error());
-      const auto batch = decode_profile(record.value().document);
+      auto batch = decode_profile(record.value().document);
       if (!batch && batch.error().code == ErrorCode::Stale) continue; // its blocks are along another axis than today's
       if (!batch) return impl_->error(ErrorCode::Corrupt, "samples cannot be read (" + batch.error().text() + ")");
-      if (!goes_on(session, batch.value().samples)) profile.add_session(std::exchange(session, {}));
-      session.insert(session.end(), batch.value().samples.begin(), batch.value().samples.end());
+      join_batch(sessions, std::move(batch).value());
     }
-    profile.add_session(session);
+    for (const planner::Profile& session : sessions) profile.add_session(session.samples);
     if (!profile.samples.empty()) return profile;
     return impl_->error(ErrorCode::NotFound,
                         "has no samples for " + op.text() + " on this machine" +
@@ -250,7 +263,7 @@ Result<std::vector<planner::Profile>> Store::list_profiles(const std::map<std::s
       const auto record = current_record(statement, Table::SampleBatch);
       if (!record) continue;
       auto profile = decode_profile(record.value().document);
-      if (profile) profiles.push_back(std::move(profile).value());
+      if (profile) join_batch(profiles, std::move(profile).value());
     }
     return profiles;
   });

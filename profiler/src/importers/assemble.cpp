@@ -390,6 +390,29 @@ Result<void> check_units(const ImportedProfile& imported) {
   return {};
 }
 
+/// The least that the uncut matmul alone takes: by the samples, or by what is published of the device; 0 where neither
+/// tells.
+double uncut_matmul_us(const planner::Profile& profile) {
+  const auto& traits = planner::traits_of(profile.op.kind);
+  std::vector<double> times;
+  for (const Sample& sample : profile.samples)
+    if (sample.component == Component::Matmul && sample.block_rows == traits.cut_axis_length(profile.op))
+      times.push_back(sample.time_us());
+  if (!times.empty()) return std::ranges::min(times);
+  const auto published = planner::device_model(profile.fingerprint.fields.at("device"), profile.op);
+  return published ? published.value().variants.front().uncut_compute_us(profile.op) : 0;
+}
+
+/// Checks each run before runs of one cut are merged. Errors: InvalidSpec (blocks).
+Result<void> check_runs(const TimingSet& timings, const planner::Profile& profile) {
+  const double matmul_us = uncut_matmul_us(profile);
+  for (const FusedTiming& run : timings.fused())
+    if (is_run_of(profile.op, run))
+      if (const auto fits = validate_fused_time(profile.op, run.fused_us, matmul_us); !fits)
+        return bad_run(run.place(), "'" + run.blocks.substr(0, 64) + "': " + fits.error().message);
+  return {};
+}
+
 /// Checks the cuts of which the blocks are named; the plans of digests are not known here. Errors: InvalidSpec
 /// (blocks).
 Result<void> check_cuts(const ImportedProfile& imported) {
@@ -484,6 +507,7 @@ Result<ImportedProfile> assemble_profile(const TimingSet& timings, const std::ma
     imported.notes.push_back(std::to_string(count) + (count == 1 ? " fused run is" : " fused runs are") +
                              " of another operator or m");
   MC2_TRY(check_cuts(imported));
+  MC2_TRY(check_runs(timings, imported.profile));
   MC2_TRY(check_units(imported));
   MC2_TRY(check_against_published(imported.profile));
   if (imported.profile.samples.empty() && imported.cuts.empty() && !notes.empty())

@@ -327,9 +327,9 @@ std::optional<int> told_ranks(std::span<const std::string_view> told, std::strin
   while (true) {
     const auto end = std::ranges::find(told, std::string_view(":"));
     const auto size = static_cast<std::size_t>(end - told.begin());
-    const std::int64_t count = ranks_of(told.first(size), launcher).value_or(0);
-    if (count < 1 || count > kMostRanks - sum) return std::nullopt;
-    sum += count;
+    const auto count = ranks_of(told.first(size), launcher);
+    if (!count || *count < 0 || *count > kMostRanks - sum) return std::nullopt;
+    sum += *count;
     if (end == told.end()) return static_cast<int>(sum);
     told = told.subspan(size + 1);
   }
@@ -372,6 +372,12 @@ std::optional<LaunchLine> read_launch_line(std::string_view line) {
   for (auto option = program; option != parts.end() && option + 1 != parts.end(); ++option)
     if (*option == "-d" || *option == "--datatype") launch.element_type = std::string(option[1]);
   return launch;
+}
+
+std::string ranks_fault(const LaunchLine& launch) {
+  if (launch.world_size.value_or(2) >= 2) return {};
+  return "its command line says " + std::to_string(*launch.world_size) +
+         (*launch.world_size == 1 ? " rank" : " ranks") + ", and a collective is among 2 or more; leave this test out";
 }
 
 std::string order_fault(NamedCell shorter, NamedCell longer) {

@@ -64,6 +64,8 @@ struct LaunchLine {
 /// number of ranks is the sum over all contexts (":") of the launcher; it is unknown where a context does not state it,
 /// or the line has no known launcher.
 [[nodiscard]] std::optional<LaunchLine> read_launch_line(std::string_view line);
+/// The error text for a command line that starts fewer than 2 ranks; empty for others.
+[[nodiscard]] std::string ranks_fault(const LaunchLine& launch);
 
 /// A cell of a row, with the name of its column.
 struct NamedCell {

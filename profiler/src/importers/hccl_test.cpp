@@ -112,6 +112,7 @@ class HcclTestLog {
     launch_ = told.launch;
     other_test_ = told.other;
     has_table_ = false;
+    if (const std::string fault = ranks_fault(told.launch); !fault.empty()) return sink_.bad(line, fault);
     place_.fill(cells.size());
     cell_count_ = cells.size();
     for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -164,8 +165,11 @@ class HcclTestLog {
     if (!collective) sink_.ask(kAskCollective);
     if (world_size == 0) sink_.ask(kAskRanks);
     if (element_bytes == 0) sink_.ask("which element type was sent (--dtype)");
-    if (!collective || world_size == 0 || element_bytes == 0)
-      return sink_.skip(line, "the log does not say what was timed");
+    if (!collective || world_size == 0) return sink_.skip(line, "the log does not say what was timed");
+    if (element_bytes == 0)
+      return sink_.skip(line, launch_.element_type
+                                  ? "element type " + shown(*launch_.element_type) + " of the command line is unknown"
+                                  : "the log does not say which element type was sent");
     const std::int64_t parts = *collective == Collective::AllReduce ? 1 : world_size;
     const std::int64_t bytes = executed_bytes(row.size, element_bytes, parts);
     const std::string name(planner::to_string(*collective));

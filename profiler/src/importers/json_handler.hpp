@@ -30,7 +30,13 @@ class JsonHandler : public nlohmann::json_sax<nlohmann::json> {
   bool start_array(std::size_t) override { return open(); }
   bool end_array() override { return close(); }
   bool end_object() override { return close(); }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+  bool parse_error(std::size_t, const std::string& last, const nlohmann::detail::exception& failure) override {
+    const std::string_view why = failure.what(); // a text that is cut behind an N is no NaN
+    const bool is_no_value =
+        why.find("invalid literal") != std::string_view::npos || why.find("invalid number") != std::string_view::npos;
+    const bool is_no_number = is_no_value && (last.ends_with('N') || last.ends_with('I') || last.ends_with("na"));
+    if (fault_.empty() && is_no_number)
+      fault_ = "a value is NaN or Infinity, which JSON does not have; write a number or null";
     if (fault_.empty()) fault_ = "the JSON document ends or breaks here; the log is cut or damaged";
     return false;
   }

@@ -43,7 +43,12 @@ std::optional<std::int64_t> inner_length(const Tensor& a, std::int64_t m) {
 
 bool has_size(const Tensor& b, std::int64_t n, std::int64_t k) {
   if (b.sizes.size() == 2) return (b.rows() == k && b.columns() == n) || (b.rows() == n && b.columns() == k);
-  return b.element_count == n * k; // tiled
+  if (b.element_count == n * k) return true; // tiled
+  if (b.sizes.size() < 4) return false;
+  // A tiled format rounds both lengths up to its tiles, whose sizes come last.
+  const std::int64_t tile = b.sizes.back(), other = b.sizes[b.sizes.size() - 2];
+  const auto padded = [](std::int64_t size, std::int64_t to) { return planner::ceil_div(size, to) * to; };
+  return b.element_count == padded(n, tile) * padded(k, other) || b.element_count == padded(k, tile) * padded(n, other);
 }
 
 } // namespace
@@ -60,6 +65,19 @@ std::optional<MatmulShape> find_matmul_shape(std::string_view inputs, std::strin
     return std::nullopt;
   shape.k = *k;
   return shape;
+}
+
+SizeFault size_fault_of(std::string_view shapes) {
+  SizeFault fault = SizeFault::None;
+  for (const std::string_view tensor : split(bare(shapes), ';'))
+    for (const std::string_view part : split(bare(tensor), ',')) {
+      const std::string_view digits = bare(part);
+      if (digits.empty() || digits.find_first_not_of("0123456789") != std::string_view::npos) continue;
+      const auto size = parse_whole(digits);
+      if (!size || *size > planner::kMaxSize) return SizeFault::TooLarge;
+      if (*size == 0) fault = SizeFault::Zero;
+    }
+  return fault;
 }
 
 std::optional<MatmulShape> find_fused_shape(std::string_view inputs, std::string_view outputs) {

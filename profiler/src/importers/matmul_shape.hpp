@@ -12,9 +12,13 @@ struct MatmulShape {
 };
 
 /// The shape of a matmul row. Its texts separate tensors by ';' and sizes by ','. All dimensions of the product but the
-/// last count as rows. Either input may be transposed; the second may be in a tiled format of the same number of
-/// elements. Nothing when the shapes do not multiply.
+/// last count as rows. Either input may be transposed; the second may be in a tiled format, whose lengths are rounded
+/// up to whole tiles. Nothing when the shapes do not multiply.
 [[nodiscard]] std::optional<MatmulShape> find_matmul_shape(std::string_view inputs, std::string_view outputs);
+
+enum class SizeFault : std::uint8_t { None, Zero, TooLarge };
+/// Whether one of the sizes is 0, or above planner::kMaxSize.
+[[nodiscard]] SizeFault size_fault_of(std::string_view shapes);
 
 /// The shape of a fused matmul and collective, in the same form. Its A or product may be one rank's shard; m counts the
 /// rows of the whole product. A is not transposed.

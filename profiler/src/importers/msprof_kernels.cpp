@@ -272,9 +272,15 @@ class KernelLog {
     if (is_missing(cells_[kInputShapes]) || is_missing(cells_[kOutputShapes]))
       return sink_.skip(line, "a matmul without shapes: profile with --task-time=l1");
     if (!shape_of_cells() && is_tiled()) return sink_.skip(line, kTiled);
-    if (!shape_of_cells())
+    if (!shape_of_cells()) {
+      const SizeFault in = size_fault_of(cells_[kInputShapes]), out = size_fault_of(cells_[kOutputShapes]);
+      if (in == SizeFault::TooLarge || out == SizeFault::TooLarge)
+        return sink_.bad(line, "a size is outside 1 to 1000000000: " + shown(cells_[kInputShapes]) + " to " +
+                                   shown(cells_[kOutputShapes]));
+      if (out == SizeFault::Zero) return sink_.skip(line, "no rows");
       return sink_.bad(
           line, "the shapes do not multiply: " + shown(cells_[kInputShapes]) + " to " + shown(cells_[kOutputShapes]));
+    }
     if (!is_missing(element_type()))
       return sink_.skip(line, "a matmul of " + shown(element_type()) + ", which mc2 does not plan");
     sink_.ask("which element type was multiplied (--dtype)");

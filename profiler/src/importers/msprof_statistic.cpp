@@ -56,6 +56,10 @@ class StatisticLog {
       sink_.bad(line, why);
       return std::optional<std::chrono::nanoseconds>();
     };
+    if (count && *count == 0) {
+      sink_.skip(line, "no calls");
+      return std::nullopt;
+    }
     if (!count || *count < 1 || !total || !low || !mean || !high)
       return refuse("a count or time is missing, or no number");
     if (low->count() <= 0 || *low > *mean || *mean > *high)

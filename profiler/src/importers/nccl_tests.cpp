@@ -314,6 +314,8 @@ class NcclTestsLog {
     if (!check.empty()) has_wrong_[side] = true;
     if (!is_wanted(is_in_place)) return;
     const std::string where = is_in_place ? "in place: " : "out of place: ";
+    if (!is_in_place && at == kNone && answers_.buffers == Buffers::OutOfPlace)
+      sink_.ask("that in-place times are to be taken, as it has no others (--buffers in-place)");
     if (at == kNone || parts[at].empty())
       return sink_.skip(line, where + "not timed" + (is_in_place ? "" : "; see --buffers in-place"));
     if (!is_timed) return sink_.skip(line, where + "no time (N/A)");

@@ -56,6 +56,8 @@ class OsuLog {
     const std::string_view untagged = without_launcher_tag(line.text), text = without_hash(untagged);
     if (text.empty()) return sink_.skip(line.number, "blank");
     if (is_title(text)) return begin_test(line.number, text);
+    if (text.starts_with("DATA VALIDATION ERROR"))
+      return sink_.bad(line.number, "the tool found wrong results: " + shown(text));
     if (const auto launch = read_launch_line(text)) return take_launch(line.number, *launch);
     const auto parts = words(text);
     if (parts.front() == "Size") return begin_table(line.number, text);
@@ -101,10 +103,15 @@ class OsuLog {
 
   void take_launch(std::int64_t line, const LaunchLine& launch) {
     next_world_size_ = launch.world_size.value_or(0);
+    next_fault_ = ranks_fault(launch);
     sink_.skip(line, "command line of a test");
   }
 
   void begin_table(std::int64_t line, std::string_view text) {
+    if (const std::string fault = std::exchange(next_fault_, {}); !fault.empty()) {
+      columns_.clear();
+      return sink_.bad(line, fault);
+    }
     columns_ = heading_cells(text);
     time_column_ = find_time_column();
     ordered_columns_ = find_ordered_columns();
@@ -196,6 +203,7 @@ class OsuLog {
   std::optional<std::size_t> validation_column_;
   std::optional<Collective> collective_;
   bool is_latency_ = true;
+  std::string next_fault_;  ///< why that command line has no collective; bad only where a table follows
   int next_world_size_ = 0; ///< the ranks that a command line states for the test after it
   int world_size_ = 0;      ///< the ranks of the test that is being read; 0 if no command line stated them
   std::string title_;

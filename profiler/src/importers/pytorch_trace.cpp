@@ -223,7 +223,7 @@ class Handler final : public JsonHandler {
     names_operators_ = names_operators_ || (event_.external && !has_number_of_launch);
     if (!is_nccl && !is_matmul) return skip_other(has_number_of_launch ? kOldKernel : "kernel of another operator");
     const auto end = event_.times.end();
-    if (!end) return sink_.bad(pieces_.line(), "a kernel without a start and a time above 0");
+    if (!end) return sink_.bad(pieces_.line(), shown(event_.name) + ": a kernel without a start and a time above 0");
     interval_ = {*event_.times.start, *end};
     if (is_nccl) return take_collective_kernel();
     // Copies around a collective carry the collective's fields, too.

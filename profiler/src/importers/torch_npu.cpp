@@ -32,6 +32,9 @@ std::set<std::int64_t> ranks_in(const std::string& key) {
   return ranks;
 }
 
+/// The keys under which a run stands, for messages: "step1, collective, hcom_allReduce__568_0_1".
+std::string run_text(std::span<const std::string> path) { return list_text(path, shown); }
+
 /// Keeps the names of the open objects. Where the innermost object holds the times of a run, keeps these times as well.
 class Handler final : public JsonHandler {
  public:
@@ -89,7 +92,7 @@ class Handler final : public JsonHandler {
     const MsprofOperator found = find_msprof_operator({}, name);
     if (found.work != MsprofWork::Collective) return sink_.skip(line, "no collective that mc2 plans");
     if (!elapsed_us_ || !waited_us_ || *waited_us_ < 0)
-      return sink_.bad(line, "its elapse or synchronization time is no number of at least 0");
+      return sink_.bad(line, run_text(path) + ": its elapse or synchronization time is no number of at least 0");
     if (!answers_.message_bytes) {
       sink_.ask("the collectives' bytes (--bytes): these logs tell what links moved; or import the run's database");
       return sink_.skip(line, "without the size of its array");
@@ -103,9 +106,11 @@ class Handler final : public JsonHandler {
             std::optional<std::int64_t> rank) {
     const auto ranks = ranks_in(path.front());
     const bool is_of_all = rank && ranks.size() >= 2;
-    if (is_of_all && !ranks.contains(*rank)) return sink_.bad(line, "its rank is none of " + shown(path.front()));
+    if (is_of_all && !ranks.contains(*rank))
+      return sink_.bad(line, run_text(path) + ": its rank is none of " + shown(path.front()));
     const auto time = from_us(is_of_all ? *elapsed_us_ : *elapsed_us_ - *waited_us_);
-    if (!time || time->count() <= 0) return sink_.bad(line, "it takes no time, or waited for longer than it took");
+    if (!time || time->count() <= 0)
+      return sink_.bad(line, run_text(path) + ": it takes no time, or waited for longer than it took");
     Timing timing{.collective = collective, .message_bytes = *answers_.message_bytes, .time = *time};
     if (is_of_all) {
       timing.world_size = static_cast<int>(ranks.size());

@@ -156,6 +156,11 @@ Result<void> validate_uncut_time(const UncutTime& time) {
 
 } // namespace
 
+Result<void> validate_fused_time(const planner::OpSpec& op, double fused_us, double matmul_us) {
+  const std::string work(to_string(planner::traits_of(op.kind).work));
+  return validate_uncut_time({"fused_us", std::min(fused_us, matmul_us), matmul_us, work});
+}
+
 Result<void> validate_uncut_times(const planner::OpSpec& op, const CostModel& model, const MeasuredCut& cut) {
   MC2_ASSIGN(const auto parts, uncut_parts(op, model, cut.variant));
   const std::string work(to_string(planner::traits_of(op.kind).work));

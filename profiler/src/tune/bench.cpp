@@ -1,7 +1,9 @@
 #include "mc2/profiler/bench.hpp"
 
 #include <algorithm>
+#include <cmath>
 
+#include "mc2/planner/units.hpp"
 #include "mc2/profiler/race.hpp"
 
 namespace mc2::profiler {
@@ -15,6 +17,19 @@ std::string_view to_string(RunPart part) noexcept {
     case RunPart::Communication: return "communication";
   }
   return "";
+}
+
+planner::Sample sample_of(const planner::OpSpec& op, const ProfileCase& one, const planner::Variant& variant,
+                          planner::Component component, double block_us) {
+  planner::Sample sample;
+  sample.component = component;
+  sample.context = one.target == CaseTarget::BothLanes ? planner::Context::CoRun : planner::Context::Alone;
+  sample.variant = variant.text();
+  sample.block_rows = one.block_rows;
+  if (component == planner::Component::Collective)
+    sample.message_bytes = one.block_rows * planner::traits_of(op.kind).message_bytes_per_unit(op);
+  sample.time = std::chrono::nanoseconds(std::max<std::int64_t>(1, std::llround(block_us * planner::kNsPerUs)));
+  return sample;
 }
 
 void Bench::keep_variants(std::vector<planner::Variant> variants) {

@@ -85,8 +85,9 @@ Result<Plan> judge(const planner::OpSpec& op, const planner::CostModel& raced_mo
   MC2_ASSIGN(auto plan, predicted(op, model, contenders[index]));
   plan.strategy = searched.strategy;
   plan.validation = race.contenders[index].validation();
-  plan.reason = "fastest of " + std::to_string(race.contenders.size()) + " cuts raced on this machine, " +
-                std::string(to_string(plan.bound)) + " bound";
+  const std::size_t count = race.contenders.size();
+  plan.reason = (count == 1 ? "the only cut" : "fastest of " + std::to_string(count) + " cuts") +
+                " raced on this machine, " + std::string(to_string(plan.bound)) + " bound";
   plan.runners_up = losers(race, predicted(op, model, contenders), plan, plan.validation->benefit);
   return plan;
 }

@@ -1,4 +1,3 @@
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -49,11 +48,12 @@ class CallersBench final : public profiler::Bench {
       : Bench(std::move(facts)), functions_(functions) {}
 
   [[nodiscard]] Result<std::size_t> prepare(const planner::Plan& plan) override {
+    auto key = embed::key_of(plan.variant, plan.cut, plan.schedule);
     for (std::size_t i = 0; i < plans_.size(); ++i)
-      if (plans_[i].plan == plan) return i;
+      if (plans_[i].key == key) return i;
     auto lent = std::make_unique<LentPlan>(plan);
     done(functions_.prepare(functions_.user, plans_.size(), lent->get()), "bench.prepare");
-    plans_.push_back({plan, std::move(lent)});
+    plans_.push_back({std::move(key), std::move(lent)});
     return plans_.size() - 1;
   }
   [[nodiscard]] Result<void> verify(const planner::Plan& plan) override {
@@ -68,7 +68,7 @@ class CallersBench final : public profiler::Bench {
   }
   [[nodiscard]] Result<profiler::Measure> prepare_case(const profiler::ProfileCase& one,
                                                        const planner::Variant& variant) override {
-    return profiler::Measure([this, one, variant = variant.text()] { return measure(one, variant); });
+    return profiler::Measure([this, one, variant] { return measure(one, variant); });
   }
   [[nodiscard]] std::chrono::steady_clock::time_point now() override {
     if (functions_.now_ns == nullptr) return std::chrono::steady_clock::now();
@@ -78,7 +78,7 @@ class CallersBench final : public profiler::Bench {
 
  private:
   struct Known {
-    planner::Plan plan;
+    std::string key;
     std::unique_ptr<LentPlan> lent;
   };
 
@@ -90,27 +90,17 @@ class CallersBench final : public profiler::Bench {
     if (us > 0 && us <= planner::kMaxTimeUs) return us;
     fail(MC2_ERROR_INVALID_SPEC, function, "gave " + number(us, "%f") + " us; times are above 0");
   }
-  [[nodiscard]] Sample sample(const profiler::ProfileCase& one, const std::string& variant, bool is_matmul,
-                              double us) const {
-    const std::int64_t unit_bytes = planner::traits_of(op().kind).message_bytes_per_unit(op());
-    Sample sample;
-    sample.component = is_matmul ? planner::Component::Matmul : planner::Component::Collective;
-    sample.context = one.target == CaseTarget::BothLanes ? planner::Context::CoRun : planner::Context::Alone;
-    sample.variant = variant;
-    sample.block_rows = one.block_rows;
-    sample.message_bytes = is_matmul ? 0 : one.block_rows * unit_bytes;
-    sample.time = std::chrono::nanoseconds(
-        std::max<std::int64_t>(1, std::llround(checked(us, "bench.time_blocks") * planner::kNsPerUs)));
-    return sample;
-  }
-  std::vector<Sample> measure(const profiler::ProfileCase& one, const std::string& variant) {
+  std::vector<Sample> measure(const profiler::ProfileCase& one, const planner::Variant& variant) {
     double matmul_us = 0, collective_us = 0;
-    done(functions_.time_blocks(functions_.user, variant.c_str(), static_cast<std::int32_t>(one.target), one.block_rows,
-                                &matmul_us, &collective_us),
+    done(functions_.time_blocks(functions_.user, variant.text().c_str(), static_cast<std::int32_t>(one.target),
+                                one.block_rows, &matmul_us, &collective_us),
          "bench.time_blocks");
     std::vector<Sample> samples;
-    if (one.target != CaseTarget::Collective) samples.push_back(sample(one, variant, true, matmul_us));
-    if (one.target != CaseTarget::Matmul) samples.push_back(sample(one, variant, false, collective_us));
+    const auto add = [&](planner::Component component, double us) {
+      samples.push_back(profiler::sample_of(op(), one, variant, component, checked(us, "bench.time_blocks")));
+    };
+    if (one.target != CaseTarget::Collective) add(planner::Component::Matmul, matmul_us);
+    if (one.target != CaseTarget::Matmul) add(planner::Component::Collective, collective_us);
     return samples;
   }
 

@@ -44,6 +44,8 @@ struct OperandShapes {
 
 /// The shapes of a legal operator's matrices.
 [[nodiscard]] OperandShapes operand_shapes(const planner::OpSpec& op);
+/// Bytes of one rank's operands, with equal splits, 64-bit numbers in bags and choices, and without a gathered A.
+[[nodiscard]] std::int64_t operand_bytes(const planner::OpSpec& op);
 /// [m, k]: A of all ranks, one shard below the other.
 [[nodiscard]] MatrixShape gathered_a_shape(const planner::OpSpec& op) noexcept;
 

@@ -316,16 +316,6 @@ Result<void> check_native_communicators(std::span<void* const> communicators, st
   return {};
 }
 
-std::int64_t operand_bytes(const planner::OpSpec& op) noexcept {
-  const OperandShapes shapes = operand_shapes(op);
-  const std::int64_t operands = (shapes.a.element_count() + shapes.b.element_count()) * planner::size_bytes(op.dtype);
-  const std::int64_t results =
-      shapes.c.element_count() + shapes.residual.element_count() + shapes.normed.element_count();
-  const std::int64_t result = results * planner::size_bytes(planner::product_type(op));
-  const std::int64_t bag_numbers = op.tables ? op.tables->table_count * op.m * (1 + op.k) : 0;
-  return operands + result + bag_numbers * static_cast<std::int64_t>(sizeof(std::int64_t));
-}
-
 std::int64_t exchange_bytes(const planner::OpSpec& op) noexcept {
   const std::int64_t columns = planner::traits_of(op.kind).first_lane == planner::Lane::Communication ? op.k : op.n;
   return op.m * columns * planner::size_bytes(planner::exchange_type(op));

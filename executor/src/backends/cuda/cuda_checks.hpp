@@ -57,8 +57,6 @@ struct LocalRank {
 /// Bytes of one rank's staging memory, if its transport has one: a piece of every peer, or the sum of all columns.
 [[nodiscard]] std::int64_t staging_bytes(const planner::OpSpec& op) noexcept;
 
-/// Bytes of one rank's operands.
-[[nodiscard]] std::int64_t operand_bytes(const planner::OpSpec& op) noexcept;
 /// Bytes of each piece of memory that preparing a plan takes on a rank, without the memory of tiles.
 [[nodiscard]] std::vector<std::int64_t> prepared_sizes(const planner::OpSpec& op, bool stages_pieces,
                                                        bool allow_independent);

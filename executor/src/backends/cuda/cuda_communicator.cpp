@@ -36,18 +36,6 @@ const char* counts_text(std::span<const RankBuffers> buffers) {
   return reads_device_counts(buffers) ? ", counts on the devices" : "";
 }
 
-/// Every rank's numbers, by rank. Errors and order as ProcessGroup::all_gather.
-std::vector<std::int64_t> gathered(ProcessGroup& group, const std::vector<std::int64_t>& own) {
-  std::vector<std::int64_t> all;
-  for (const std::string& bytes :
-       group.all_gather({reinterpret_cast<const char*>(own.data()), own.size() * sizeof own[0]})) {
-    std::vector<std::int64_t> numbers(bytes.size() / sizeof own[0]);
-    std::memcpy(numbers.data(), bytes.data(), bytes.size());
-    std::ranges::copy(numbers, std::back_inserter(all));
-  }
-  return all;
-}
-
 } // namespace
 
 template <typename Work>
@@ -476,7 +464,7 @@ Result<void> CudaCommunicator::agree_on_choices(const planner::OpSpec& op, std::
     return {};
   };
   MC2_TRY(share_error(together(read_own)));
-  if (group_) digests = together([&] { return gathered(*group_, digests); });
+  if (group_) digests = together([&] { return group_->gather(digests); });
   return check_choices_agree(digests);
 }
 
@@ -486,7 +474,7 @@ Result<std::optional<RowRuns>> CudaCommunicator::agree_on_rows(const planner::Op
   if (reads_device_counts(buffers)) return std::optional(RowRuns(op, RowSplits(op)));
   std::vector<std::int64_t> counts;
   for (const RankBuffers& own : buffers) std::ranges::copy(counts_of(op, own), std::back_inserter(counts));
-  if (group_) counts = together([&] { return gathered(*group_, counts); });
+  if (group_) counts = together([&] { return group_->gather(counts); });
   MC2_ASSIGN(auto splits, agreed_splits(op, counts));
   if (!splits && op.experts_per_rank == 1) return std::optional<RowRuns>{};
   return std::optional(RowRuns(op, splits ? std::move(*splits) : RowSplits(op)));

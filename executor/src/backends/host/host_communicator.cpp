@@ -20,10 +20,8 @@ namespace {
 /// Bytes that prepare() allocates beside the caller's own buffers.
 std::int64_t prepared_bytes(const StageList& list, const HostVariant& variant, const PrepareOptions& options,
                             const Transport& transport) {
-  std::int64_t longest = 0;
-  for (const Stage& stage : list.stages) longest = std::max(longest, stage.row_count);
   const std::int64_t intermediates = (options.allow_independent ? 2 : 1) * lanes::intermediate_bytes(list.op);
-  const std::int64_t staging = staging_bytes(list.op, longest, transport);
+  const std::int64_t staging = staging_bytes(list.op, longest_rows(list), transport);
   return list.op.world_size * (intermediates + lanes::device_bytes(list) + staging) +
          mechanism_bytes(variant, mechanism_shape(list.op));
 }

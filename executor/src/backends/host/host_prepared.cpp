@@ -1,17 +1,12 @@
 #include "backends/host/host_prepared.hpp"
 
-#include <algorithm>
-
 #include "backends/host/mechanisms/mechanism.hpp"
 #include "backends/host/virtual_device.hpp"
-#include "mc2/planner/collective.hpp"
-#include "random_fill.hpp"
 #include "run_turn.hpp"
 
 namespace mc2::executor::host {
 namespace {
 
-constexpr std::uint64_t kRandomSeed = 0x6D63327061727431ULL;
 constexpr std::size_t kHeapAlignment = 4096;
 
 /// Names rank and lane for exceptions that do not come from one of mc2's own check wrappers.
@@ -42,8 +37,7 @@ void HostPrepared::allocate(std::span<const RankBuffers> buffers, bool allow_ind
   const auto bytes = static_cast<std::size_t>(lanes::intermediate_bytes(list_.op));
   const std::size_t spare_offset = (bytes + kHeapAlignment - 1) / kHeapAlignment * kHeapAlignment;
   heap_ = std::make_unique<lanes::SymmetricHeap>(list_.op.world_size, allow_independent ? spare_offset + bytes : bytes);
-  const auto longest = std::ranges::max_element(list_.stages, {}, &Stage::row_count)->row_count;
-  const std::int64_t staged = staging_bytes(list_.op, longest, transport_);
+  const std::int64_t staged = staging_bytes(list_.op, longest_rows(list_), transport_);
   for (const int rank : communicator_.local_ranks()) {
     const auto index = static_cast<std::size_t>(rank);
     lanes::RankMatrices& own = matrices_[index];
@@ -57,25 +51,12 @@ void HostPrepared::allocate(std::span<const RankBuffers> buffers, bool allow_ind
 }
 
 void HostPrepared::build(int rank) {
-  touch(rank);
-  if (const auto& virtual_compute = communicator_.options().virtual_compute)
+  const auto& virtual_compute = communicator_.options().virtual_compute;
+  touch(rank, virtual_compute.has_value()); // virtual compute writes no products
+  if (virtual_compute)
     state_of(rank).device = make_virtual_device(rank, *virtual_compute);
   else
     build_device(rank);
-}
-
-/// Writes every page once. Otherwise a read would hit the kernel's shared page of zeros, which is faster than real
-/// data.
-void HostPrepared::touch(int rank) {
-  const lanes::RankMatrices& own = matrices_of(rank);
-  std::ranges::fill(own.spare_intermediate, std::byte{0});
-  // The memory gets random values where it is read before a lane has written it: virtual compute writes no products,
-  // and a kind that communicates first can multiply rows of A before they have arrived.
-  if (communicator_.options().virtual_compute || lanes::communicates_first(list_.op)) {
-    fill_random(planner::exchange_type(list_.op), own.intermediate, kRandomSeed + static_cast<std::uint64_t>(rank));
-  } else {
-    std::ranges::fill(own.intermediate, std::byte{0});
-  }
 }
 
 const RunRecord& HostPrepared::run(RunMode asked, RunDetail /*detail*/) {

@@ -29,7 +29,6 @@ class HostPrepared final : public lanes::LanePrepared {
  private:
   void allocate(std::span<const RankBuffers> buffers, bool allow_independent);
   void build(int rank);
-  void touch(int rank);
   [[nodiscard]] lanes::ExchangeTimes exchange(const lanes::BlockExchange& block) override;
   void begin_stage(int rank, planner::Lane lane, std::size_t stage) override;
   void fail(int rank, planner::Lane lane) noexcept override;

@@ -1,7 +1,5 @@
 #include "backends/mpi/block_layout.hpp"
 
-#include <algorithm>
-
 #include "lanes/combine.hpp"
 #include "mc2/planner/collective.hpp"
 
@@ -27,7 +25,7 @@ std::int64_t exchanged_elements(const planner::OpSpec& op) noexcept {
 }
 
 std::int64_t longest_piece_bytes(const StageList& list) noexcept {
-  return lanes::piece_bytes(list.op, std::ranges::max_element(list.stages, {}, &Stage::row_count)->row_count);
+  return lanes::piece_bytes(list.op, longest_rows(list));
 }
 
 std::int64_t staging_bytes(const StageList& list) noexcept {

@@ -4,13 +4,11 @@
 #include <utility>
 
 #include "backends/mpi/hierarchical_collective.hpp"
-#include "random_fill.hpp"
 #include "run_turn.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
 
-constexpr std::uint64_t kRandomSeed = 0x6D63326D70693031ULL;
 constexpr std::array kModeNames{"fused",       "compute_only", "communication_only",
                                 "independent", "serial",       "serial_compute"};
 static_assert(kModeNames.size() == kRunModeCount);
@@ -75,14 +73,9 @@ std::unique_ptr<Collective> MpiPrepared::make_collective() const {
   return make_library_collective(channel, variant, list_.op);
 }
 
-/// Writes every page once. Otherwise a read would hit the kernel's shared page of zeros, which is faster than real
-/// data.
 void MpiPrepared::build() {
-  const int rank = communicator_.rank();
-  const auto seed = kRandomSeed + static_cast<std::uint64_t>(rank);
-  fill_random(planner::exchange_type(list_.op), matrices_of(rank).intermediate, seed);
-  fill_random(planner::exchange_type(list_.op), matrices_of(rank).spare_intermediate, seed);
-  build_device(rank);
+  touch(communicator_.rank(), true); // a run of the collective alone sends it
+  build_device(communicator_.rank());
 }
 
 const RunRecord& MpiPrepared::run(RunMode asked, RunDetail /*detail*/) {

@@ -19,46 +19,123 @@ Error malformed(std::string field, std::string message) {
   return {ErrorCode::Malformed, std::move(field), std::move(message)};
 }
 
+bool is_hex_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
-std::string_view without_blanks(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
+/// C++ text in two: its code, without strings, and its comments. What belongs to the other is blank, so that places are
+/// those of the text.
+struct SourceText {
+  std::string code, comments;
+};
+
+/// The length of the comment, or of the string or character, that the text begins with; 0 where it begins with neither.
+/// A quote that its line does not close ends there.
+std::size_t aside_length(std::string_view text, char before) {
+  if (text.front() == '"' && before == 'R') { // R"end(...)end"
+    const std::size_t open = std::min(text.find('('), text.size());
+    const std::size_t close =
+        text.find(")" + std::string(text.substr(1, std::max<std::size_t>(open, 1) - 1)) + "\"", open);
+    return close == std::string_view::npos ? text.size() : close + open + 1;
+  }
+  if (text.starts_with("//")) return std::min(text.find('\n'), text.size());
+  if (text.starts_with("/*")) {
+    const std::size_t close = text.find("*/", 2);
+    return close == std::string_view::npos ? text.size() : close + 2;
+  }
+  const char quote = text.front();
+  if (quote != '"' && (quote != '\'' || is_hex_digit(before))) return 0; // 4'096 is a number
+  for (std::size_t at = 1; at < text.size() && text[at] != '\n'; ++at) {
+    if (text[at] == quote) return at + 1;
+    if (text[at] == '\\') ++at;
+  }
+  return std::min(text.find('\n'), text.size());
+}
+
+SourceText parted(std::string_view text) {
+  SourceText parts{std::string(text), std::string(text)};
+  const auto blank = [](std::string& part, std::size_t at, std::size_t count) {
+    for (std::size_t i = at; i < std::min(at + count, part.size()); ++i)
+      if (part[i] != '\n') part[i] = ' ';
+  };
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = aside_length(text.substr(at), at == 0 ? ' ' : text[at - 1]);
+    const bool is_comment = length > 0 && text[at] == '/';
+    if (length > 0) blank(parts.code, at, length);
+    blank(parts.comments, at, is_comment ? 2 : std::max<std::size_t>(length, 1));
+    if (is_comment && text[at + 1] == '*') parts.comments.replace(at + length - 2, 2, "; "); // ends what it says
+    at += std::max<std::size_t>(length, 1);
+  }
+  return parts;
+}
+
+constexpr std::string_view kBlanks = " \t\r", kAllBlanks = " \t\r\n";
+
+std::string_view without(std::string_view blanks, std::string_view text) {
+  const std::size_t first = text.find_first_not_of(blanks);
   return first == std::string_view::npos ? std::string_view() : text.substr(first);
 }
 
-/// The text of the value that a line sets a member to; none if it sets none. @param behind  what follows the name
+/// The text of the value that code sets a member to; none if it sets none. @param behind  what follows the name
 std::optional<std::string_view> set_to(std::string_view behind) {
-  std::string_view rest = without_blanks(behind);
-  if (rest.starts_with('=') && !rest.starts_with("==")) return without_blanks(rest.substr(1));
+  std::string_view rest = without(kAllBlanks, behind);
+  if (rest.starts_with('=') && !rest.starts_with("==")) return without(kAllBlanks, rest.substr(1));
+  for (const std::string_view changes : {"+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=", "++", "--"})
+    if (rest.starts_with(changes)) return rest; // no number
   if (!rest.starts_with('(')) return std::nullopt;
-  rest = without_blanks(rest.substr(1));
+  rest = without(kAllBlanks, rest.substr(1));
   if (!rest.empty() && rest.front() >= '0' && rest.front() <= '9') return rest;
-  const std::size_t comma = rest.find(',');
-  return comma == std::string_view::npos ? std::nullopt : std::optional(without_blanks(rest.substr(comma + 1)));
+  constexpr std::size_t kMostArgument = 256;
+  const std::size_t end = rest.substr(0, kMostArgument).find_first_of(",;)");
+  if (end == std::string_view::npos || rest[end] != ',') return std::nullopt;
+  return without(kAllBlanks, rest.substr(end + 1));
 }
 
-std::optional<std::int64_t> whole_number(std::string_view text) {
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Whether a number in a comment ends before `rest`. Words, a full stop or a dash may follow, but no calculation.
+bool ends_number_in_words(std::string_view rest) {
+  constexpr std::string_view kOperators = "+-*/%<>&|^";
+  const bool goes_on = rest.starts_with('\'') || rest.starts_with('.');
+  if (rest.empty() || is_word(rest.front())) return rest.empty();
+  const std::string_view next = without(kBlanks, rest);
+  const std::size_t operand = next.find_first_not_of("+-*/%<>&|^ ");
+  const bool is_operated = !next.empty() && kOperators.find(next.front()) != std::string_view::npos;
+  return !(goes_on && rest.size() > 1 && is_digit(rest[1])) &&
+         !(is_operated && operand != std::string_view::npos && is_digit(next[operand]));
+}
+
+/// Whether a number in code ends before `rest`, and is not the first one of an expression.
+bool ends_number(std::string_view rest) {
+  if (!rest.empty() && (is_word(rest.front()) || rest.front() == '\'' || rest.front() == '.')) return false;
+  const std::string_view on_line = without(kBlanks, rest);
+  rest = without(kAllBlanks, rest);
+  if (rest.empty() || std::string_view(",;)}").find(rest.front()) != std::string_view::npos) return true;
+  return on_line.front() == '\n' && std::string_view("+-*/%<>&|^?").find(rest.front()) == std::string_view::npos;
+}
+
+std::optional<std::int64_t> whole_number(std::string_view text, bool is_comment) {
   std::int64_t value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failure != std::errc() || value < 0) return std::nullopt;
   const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  return rest.empty() || !(is_word(rest.front()) && rest.front() != 'u' && rest.front() != 'U') ? std::optional(value)
-                                                                                                : std::nullopt;
+  const std::string_view behind = without("uUlL", rest);
+  return (is_comment ? ends_number_in_words(behind) : ends_number(behind)) ? std::optional(value) : std::nullopt;
 }
 
-/// Reads the values that a line sets the member to. Errors: as tiling_values.
-Result<void> read_member(std::string_view name, std::string_view line, std::int64_t number, TilingValues& values) {
-  const std::size_t comment = line.find("//");
-  for (std::size_t at = line.find(name); at != std::string_view::npos; at = line.find(name, at + 1)) {
-    const std::string_view before = line.substr(0, at), behind = line.substr(at + name.size());
+/// Reads the last value that code, or comments, set the member to. Errors: as tiling_values, for code.
+Result<void> read_member(std::string_view name, std::string_view text, bool is_comment, TilingValues& values) {
+  for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    const std::string_view before = text.substr(0, at), rest = text.substr(at + name.size());
+    const std::string_view behind = is_comment ? rest.substr(0, rest.find('\n')) : rest; // another line tells no more
     const bool is_whole = (before.empty() || !is_word(before.back()) || before.ends_with("set_")) &&
                           (behind.empty() || !is_word(behind.front()));
     const auto value = is_whole ? set_to(behind) : std::nullopt;
     if (!value) continue;
-    const auto parsed = whole_number(*value);
+    const auto parsed = whole_number(*value, is_comment);
     if (parsed) values[std::string(name)] = *parsed;
-    if (!parsed && at < comment && name != "dataType")
-      return malformed("line " + std::to_string(number),
+    if (!parsed && !is_comment && name != "dataType")
+      return malformed("line " + std::to_string(std::ranges::count(before, '\n') + 1),
                        "sets " + std::string(name) + " to something other than a whole number; write the number");
   }
   return {};
@@ -121,15 +198,18 @@ std::optional<int> hccl_type_code(planner::DType dtype) noexcept {
 }
 
 Result<TilingValues> tiling_values(std::string_view text) {
-  TilingValues values;
-  std::int64_t number = 0;
-  while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-    ++number;
-    if (line.find("mc2-plan:") != std::string_view::npos) continue;
-    for (const std::string_view name : kReadMembers) MC2_TRY(read_member(name, line, number, values));
+  const auto& [code, comments] = parted(text);
+  TilingValues values, commented;
+  for (const std::string_view name : kReadMembers) {
+    MC2_TRY(read_member(name, code, false, values));
+    MC2_TRY(read_member(name, comments, true, commented));
   }
+  for (const auto& [one, other] : {std::pair{"tileNum", "tileCnt"}, {"tailNum", "tailCnt"}}) // names of one number
+    if (values.contains(one) || values.contains(other)) {
+      commented.erase(one);
+      commented.erase(other);
+    }
+  values.merge(commented); // what code sets stays
   return values;
 }
 
@@ -166,6 +246,10 @@ Result<planner::Cut> tiling_cut(const planner::OpSpec& op, const TilingValues& v
   const auto rows_of = [unit](std::optional<std::int64_t> rows) {
     return rows && *rows % unit == 0 ? std::optional(*rows / unit) : std::nullopt;
   };
+  for (const auto& [name, count] : {std::pair{"tileM", tile_count}, {"tailM", tail_count}})
+    if (const auto rows = value_of(values, name); rows && count > 0 && *rows % unit != 0)
+      return malformed(name, "is " + std::to_string(*rows) + ", no multiple of the " + std::to_string(unit) +
+                                 " ranks, whose rows it counts");
   const std::int64_t tail_rows = tail_count == 0 ? 0 : rows_of(value_of(values, "tailM")).value_or(0);
   auto tile_rows = rows_of(value_of(values, "tileM"));
   for (const char* name : {"kMc2TileRows", "first_group_m"})

@@ -16,7 +16,8 @@ namespace mc2::store {
 /// The value of HcclDataType in HCCL's headers; none for types that the tiling does not know.
 [[nodiscard]] std::optional<int> hccl_type_code(planner::DType dtype) noexcept;
 
-/// Members of a tiling, with the last value each is set to, also in comments: `tiling.tileM = 512;`, `set_tileM(512)`.
+/// Members of a tiling, with the last value each is set to: `tiling.tileM = 512;`, `set_tileM(512)`. Comments give the
+/// values that code does not set; strings give none.
 using TilingValues = std::map<std::string, std::int64_t, std::less<>>;
 
 /// Errors: Malformed, naming the line, for code that sets a member other than dataType to anything but a whole number.

@@ -34,6 +34,11 @@ enum class RunPart : std::uint8_t {
 /// Times a case once and returns its samples, at least one. The stopping rule watches the first.
 using Measure = std::function<std::vector<planner::Sample>()>;
 
+/// The sample of a case whose block took `block_us` on the lane of `component`. A clock may give a tiny block 0, but a
+/// sample's time is at least 1 ns.
+[[nodiscard]] planner::Sample sample_of(const planner::OpSpec& op, const ProfileCase& one,
+                                        const planner::Variant& variant, planner::Component component, double block_us);
+
 /// The operator, the machine and the variants of a bench.
 struct BenchFacts {
   planner::OpSpec op;

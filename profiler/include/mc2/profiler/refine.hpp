@@ -82,6 +82,10 @@ struct Refinement {
   [[nodiscard]] bool has_usable_cut() const { return std::ranges::any_of(measured, &CutBelief::is_believed); }
 };
 
+/// Checks one run of an operator, cut or not: none is more than 10 times shorter than the matmul alone.
+/// @param matmul_us  what the uncut matmul takes; 0: unknown. Errors: InvalidSpec, naming both times.
+[[nodiscard]] Result<void> validate_fused_time(const planner::OpSpec& op, double fused_us, double matmul_us);
+
 /// Checks the uncut times of a measured cut (serial_us and its parts, and fused_us where nothing overlaps) against the
 /// times of the model's lanes: a time that is more than 10 times shorter than that of the lane, or 100 times longer, is
 /// in another unit, and would be believed to be the machine's speed. Errors: InvalidSpec, naming the time, the cut and

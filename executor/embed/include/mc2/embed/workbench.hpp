@@ -30,6 +30,9 @@ struct Workload {
       : seed(seed_of_matrices), counts(std::move(row_counts)) {}
 };
 
+/// What tells the runs of one operator apart: plans with the same key run alike, whatever they predict.
+[[nodiscard]] std::string key_of(const planner::Variant& variant, const planner::Cut& cut, planner::Schedule schedule);
+
 /// Prepared plans of one operator on a communicator. A derived class owns the buffers that they run on.
 class PreparedBench : public profiler::Bench {
  public:

@@ -43,9 +43,11 @@ struct FoundPlan {
 /// A plan that no store holds, in the form of a stored one: with its document and digest, but without a date.
 [[nodiscard]] store::StoredPlan unkept(planner::Plan plan);
 
-/// Whether a plan that a service made is a stopgap, judged by the plan alone: it is predicted outside the measured
-/// range and was never run.
+/// Whether a plan that was made from a model, by a service or here, is a stopgap, judged by the plan alone: it is
+/// predicted outside the measured range and was never run.
 [[nodiscard]] bool is_stopgap(const planner::Plan& plan) noexcept;
+/// The same for a plan that was just made from this model: also if the model is of another operator.
+[[nodiscard]] bool is_stopgap(const planner::Plan& plan, const FoundModel& made_from) noexcept;
 
 /// Why no plan that was made before, here or by a service, answers a question with `time_lanes`.
 [[nodiscard]] Error not_at_present_speed();
@@ -62,7 +64,8 @@ struct PlanSource {
 /// Finds a plan. The one rule for where plans come from, shared by the program, the service, host programs and Python.
 /// Asks the places in the order given, usually plan documents, a service, plans kept by tuning, then models (given,
 /// kept, of another n and k). The first plan is the answer, except that a stopgap is used only if every later place
-/// lacks a plan that is not a stopgap.
+/// lacks a plan that is not a stopgap; of several stopgaps the first is used. FoundPlan::misses names a stopgap that
+/// was passed over.
 ///
 /// Options equal to the machine's defaults (planner::default_options_on) count as unset. A kept plan answers only for
 /// the options that it was tuned with. The number of runners-up that is asked for does not count as an option here: a

@@ -8,8 +8,9 @@
 
 namespace mc2::render {
 
-/// A plan in seven lines of `width` columns, for people: operator, machine, blocks, benefit, time, how sure that is,
-/// and `next`, what to do with the plan. A long field takes two lines and is cut there; an empty one is left out.
+/// A plan in a few lines of `width` columns, for people: operator, machine, blocks, benefit, time, how sure that is,
+/// and `next`, what to do with the plan. Sentences wrap; a long list of blocks is cut after two lines. An empty field
+/// is left out.
 [[nodiscard]] std::string answer(const planner::Plan& plan, const std::string& next, int width);
 
 /// "; the benefit is the median of the pairs' ratios" if the two measured times, shown beside the benefit, give a

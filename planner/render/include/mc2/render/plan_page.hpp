@@ -18,6 +18,13 @@ namespace mc2::render {
 /// The facts of a plan apart from its timeline, as names and texts. The cut is the first.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> plan_facts(const planner::Plan& plan);
 
+/// Says that a measured time lies outside the plan's predicted interval; empty where it does not, or nothing is
+/// predicted.
+[[nodiscard]] std::string outside_note(const planner::Plan& plan, double measured_us);
+
+/// The table of a plan's runners-up.
+[[nodiscard]] std::string runner_up_table(const planner::Plan& plan, int width);
+
 /// Short names for the variants of a plan's runners-up, as variant_names() gives them together with the plan's variant.
 [[nodiscard]] std::vector<std::string> runner_up_names(const planner::Plan& plan);
 

@@ -50,6 +50,9 @@ struct WhatIf {
   std::optional<planner::Topology> topology;
 };
 
+/// The top-level "schema" of a JSON document, e.g. "mc2.plan/1"; empty where it has none, or breaks before it.
+[[nodiscard]] std::string schema_of(std::string_view document);
+
 /// Values to JSON and back. encode() is canonical: sorted keys, numbers in a short form that reads back to the same
 /// bits, no white space. So equal values give equal bytes. pretty() formats a document for people.
 /// decode(encode(v)) == v, to the bit, for every v that decode accepts. Bytes that are not UTF-8 become U+FFFD. A NaN

@@ -276,7 +276,7 @@ class Store {
   [[nodiscard]] Result<planner::Profile> find_profile(const planner::OpSpec& op,
                                                       const planner::Fingerprint& fingerprint) const;
 
-  /// Every undamaged batch of samples of the machines whose fingerprints have these field values, oldest first.
+  /// Every session of undamaged samples of the machines whose fingerprints have these field values, oldest first.
   /// `fields` must not be empty. An operator and machine may come several times.
   [[nodiscard]] Result<std::vector<planner::Profile>> list_profiles(
       const std::map<std::string, std::string>& fields) const;
@@ -296,7 +296,8 @@ class Store {
   [[nodiscard]] Result<std::vector<planner::CostModel>> list_models(const planner::OpSpec& op,
                                                                     const planner::Fingerprint& fingerprint) const;
 
-  /// Keeps a plan under its key; replaces an earlier one. Returns its digest.
+  /// Keeps a plan under its key; replaces an earlier one. Returns its digest. The same document again is no change, and
+  /// keeps its date.
   /// @param purpose  UTF-8 without control characters
   /// Errors: ReadOnly; InvalidSpec, also for a plan for counts of rows with a purpose that begins with "tuned"; Stale
   /// if `may_replace` returns false.
