@@ -116,7 +116,7 @@ std::size_t shared_size(const Lent& copy, const char* field, const Lent& data, c
   if (!is_alike && !is_raw(copy) && !is_raw(data))
     throw Failure({ErrorCode::InvalidSpec, field,
                    "has elements of format '" + copy.format() + "'; needs '" + data.format() + "', as " + data_field});
-  return std::max(ours, theirs);
+  return std::max({ours, theirs, std::size_t{1}}); // numpy has elements of no bytes
 }
 
 struct Bytes {

@@ -180,6 +180,8 @@ class ArraysTest(Refusals):
         self.refused("invalid_spec", "received", collectives.all_to_all, raw, numpy.zeros(4, numpy.int32))
         self.refused("invalid_spec", "all", collectives.all_gather, raw, numpy.zeros(4))
         self.refused("invalid_spec", "received", collectives.all_to_all, raw, bytearray(12))
+        none = numpy.zeros(4, "V0")  # elements of no bytes
+        collectives.all_to_all(none, none.copy())
         text = self.refused("invalid_spec", "all", collectives.all_gather, raw, numpy.zeros(9, numpy.float32))
         self.assertIn("has 9 elements; needs 2 ranks x 4 = 8", text)
         text = self.refused("invalid_spec", "data", collectives.reduce_scatter, raw, three)
