@@ -19,9 +19,9 @@ Error malformed(std::string field, std::string message) {
   return {ErrorCode::Malformed, std::move(field), std::move(message)};
 }
 
-bool is_hex_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
-
-bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_hex_digit(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+bool is_word(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 /// C++ text in two: its code, without strings, and its comments. What belongs to the other is blank, so that places are
 /// those of the text.
@@ -84,22 +84,21 @@ std::optional<std::string_view> set_to(std::string_view behind) {
     if (rest.starts_with(changes)) return rest; // no number
   if (!rest.starts_with('(')) return std::nullopt;
   rest = without(kAllBlanks, rest.substr(1));
-  if (!rest.empty() && rest.front() >= '0' && rest.front() <= '9') return rest;
+  if (!rest.empty() && is_digit(rest.front())) return rest;
   constexpr std::size_t kMostArgument = 256;
   const std::size_t end = rest.substr(0, kMostArgument).find_first_of(",;)");
   if (end == std::string_view::npos || rest[end] != ',') return std::nullopt;
   return without(kAllBlanks, rest.substr(end + 1));
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr std::string_view kOperators = "+-*/%<>&|^";
 
 /// Whether a number in a comment ends before `rest`. Words, a full stop or a dash may follow, but no calculation.
 bool ends_number_in_words(std::string_view rest) {
-  constexpr std::string_view kOperators = "+-*/%<>&|^";
   const bool goes_on = rest.starts_with('\'') || rest.starts_with('.');
   if (rest.empty() || is_word(rest.front())) return rest.empty();
   const std::string_view next = without(kBlanks, rest);
-  const std::size_t operand = next.find_first_not_of("+-*/%<>&|^ ");
+  const std::size_t operand = next.find_first_not_of(std::string(kOperators) + " ");
   const bool is_operated = !next.empty() && kOperators.find(next.front()) != std::string_view::npos;
   return !(goes_on && rest.size() > 1 && is_digit(rest[1])) &&
          !(is_operated && operand != std::string_view::npos && is_digit(next[operand]));
@@ -111,7 +110,7 @@ bool ends_number(std::string_view rest) {
   const std::string_view on_line = without(kBlanks, rest);
   rest = without(kAllBlanks, rest);
   if (rest.empty() || std::string_view(",;)}").find(rest.front()) != std::string_view::npos) return true;
-  return on_line.front() == '\n' && std::string_view("+-*/%<>&|^?").find(rest.front()) == std::string_view::npos;
+  return on_line.front() == '\n' && rest.front() != '?' && kOperators.find(rest.front()) == std::string_view::npos;
 }
 
 std::optional<std::int64_t> whole_number(std::string_view text, bool is_comment) {
