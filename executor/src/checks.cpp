@@ -151,21 +151,6 @@ Result<void> check_holds_all_ranks(const CommunicatorOptions& options, std::stri
   return {};
 }
 
-Result<void> check_host_forms(std::span<const int> ranks, std::span<const RankBuffers> buffers,
-                              std::string_view backend) {
-  for (std::size_t i = 0; i < std::min(ranks.size(), buffers.size()); ++i) {
-    const std::string rank = rank_text(ranks[i]);
-    if (buffers[i].b_is_transposed)
-      return Error{ErrorCode::Unsupported, "buffers",
-                   rank + " B is [n, k]; the " + std::string(backend) + " backend takes [k, n] only"};
-    if (!buffers[i].device_send_counts.empty())
-      return Error{ErrorCode::Unsupported, "counts",
-                   rank + " has counts in device memory; the " + std::string(backend) +
-                       " backend takes send_counts and receive_counts"};
-  }
-  return {};
-}
-
 std::string call_text(const StageList& list, const planner::Variant& variant, const PrepareOptions& options) {
   std::string text = list.op.text() + " in blocks of";
   for (const Stage& stage : list.stages) text += " " + std::to_string(stage.row_count);

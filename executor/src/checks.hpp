@@ -22,10 +22,6 @@ namespace mc2::executor {
 /// Unsupported if the options have a ProcessPlace or native communicators.
 [[nodiscard]] Result<void> check_holds_all_ranks(const CommunicatorOptions& options, std::string_view backend);
 
-/// For backends that take B as [k, n] and counts in host memory only. Errors: Unsupported naming the rank.
-[[nodiscard]] Result<void> check_host_forms(std::span<const int> ranks, std::span<const RankBuffers> buffers,
-                                            std::string_view backend);
-
 /// A text of the plan that a rank prepares. Processes compare their texts, which must be equal, and show them in
 /// errors.
 [[nodiscard]] std::string call_text(const StageList& list, const planner::Variant& variant,

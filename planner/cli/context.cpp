@@ -345,7 +345,8 @@ void PlanningOptions::exclude_choosing(CLI::Option& blocks) {
 }
 
 Result<store::PlanRequest> PlanningOptions::request(planner::OpSpec op) const {
-  store::PlanRequest request{std::move(op), values, alignment.has_value(), min_block_rows.has_value()};
+  store::PlanRequest request{std::move(op), values, alignment.has_value(), min_block_rows.has_value(),
+                             max_block_count.has_value()};
   request.options.alignment = alignment.value_or(values.alignment);
   request.options.min_block_rows = min_block_rows.value_or(request.options.alignment);
   request.options.max_block_count = max_block_count.value_or(values.max_block_count);

@@ -134,8 +134,8 @@ struct PlanningOptions {
   [[nodiscard]] Result<planner::CutLimits> limits() const;
   /// Refuses, beside an option that gives the blocks, those of add_to() that choose among cuts.
   static void exclude_choosing(CLI::Option& blocks);
-  /// The request for a plan of the operator. Notes whether --align and --min-block are given, as the machine decides
-  /// about them otherwise. Errors: InvalidSpec, UnknownName.
+  /// The request for a plan of the operator. Notes whether --align, --min-block and --max-blocks are given, as the
+  /// machine decides about them otherwise. Errors: InvalidSpec, UnknownName.
   [[nodiscard]] Result<store::PlanRequest> request(planner::OpSpec op) const;
   /// These options, and a backend's defaults for those that are not given. Errors: as request().
   [[nodiscard]] Result<planner::PlanOptions> options_on(const executor::Backend& backend) const;

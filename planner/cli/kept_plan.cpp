@@ -89,8 +89,7 @@ Result<finder::PlanQuestion> plan_question(const store::PlanRequest& request, co
 
 Result<finder::FoundModel> find_kept_model(const finder::PlanQuestion& question, store::Layers& layers,
                                            const ServerOptions& server) {
-  finder::SharedLayers shared(layers);
-  auto found = finder::find_model({.given = {}, .kept = finder::kept_in(shared)}, question);
+  auto found = finder::find_model(layers, question);
   if (found || found.error().code != ErrorCode::NotFound) return found;
   if (!server.is_given()) return found;
   MC2_ASSIGN(const auto client, server.open());

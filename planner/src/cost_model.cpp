@@ -62,12 +62,25 @@ Result<void> validate_local(const CostCurve& local, const OpTraits& traits, cons
   return validate_lane({local}, CurveAxis::Rows, field);
 }
 
+Result<void> validate_steps(const std::vector<CostStep>& steps, const std::string& field) {
+  if (steps.size() > kMaxOpenSteps)
+    return Error{ErrorCode::InvalidSpec, field,
+                 "are " + std::to_string(steps.size()) + "; at most " + std::to_string(kMaxOpenSteps)};
+  for (const CostStep& step : steps)
+    for (const double change : {step.compute_slowdown, step.communication_slowdown, step.fixed_us, step.run_us})
+      if (!(std::abs(change) <= kMaxTimeUs))
+        return Error{ErrorCode::InvalidSpec, field,
+                     "has a change of " + number_text(change) + "; legal: -1e15 to 1e15"};
+  return {};
+}
+
 Result<void> validate_cost(const VariantCost& cost, const OpSpec& op, const std::string& field) {
   MC2_TRY(validate_variant(cost.variant, field + ".variant"));
   MC2_TRY(validate_lane(cost.compute, compute_axis(op), field + ".compute"));
   MC2_TRY(validate_lane(cost.communication, CurveAxis::Bytes, field + ".communication"));
   if (cost.local_compute) MC2_TRY(validate_local(*cost.local_compute, traits_of(op.kind), field + ".local_compute"));
   MC2_TRY(validate_time(field + ".run_us", cost.run_us));
+  MC2_TRY(validate_steps(cost.open_steps, field + ".open_steps"));
   return validate_uncut(cost, op, field);
 }
 

@@ -57,6 +57,13 @@ Result<void> Fingerprint::require_speeds() const {
           "a device (unset MC2_RANKS_PER_DEVICE)"};
 }
 
+Result<void> Fingerprint::require_ranks(int world_size) const {
+  const std::string_view ranks = field("ranks");
+  if (ranks.empty() || ranks == std::to_string(world_size)) return {};
+  return Error{ErrorCode::InvalidSpec, "ranks",
+               std::to_string(world_size) + ", but the machine has " + std::string(ranks)};
+}
+
 std::vector<std::string> Fingerprint::differences(const Fingerprint& other) const {
   std::vector<std::string> result;
   for (const auto& [key, here] : fields) {

@@ -157,14 +157,10 @@ const OpTraits& traits_of(OpKind kind) {
 }
 
 std::string kinds_with(bool (*has_trait)(const OpTraits&)) {
-  auto left = std::ranges::count_if(kKinds, has_trait);
-  std::string names;
-  for (const auto& traits : kKinds) {
-    if (!has_trait(traits)) continue;
-    --left;
-    names += std::string(traits.name) + (left > 1 ? ", " : left == 1 ? " and " : "");
-  }
-  return names;
+  std::vector<std::string> names;
+  for (const auto& traits : kKinds)
+    if (has_trait(traits)) names.emplace_back(traits.name);
+  return and_text(names);
 }
 
 std::string_view to_string(OpKind kind) { return traits_of(kind).name; }

@@ -89,7 +89,7 @@ Result<OpSpec> LayerShape::op(OpKind kind, std::int64_t m, int ranks) const {
 std::int64_t LayerShape::rows_of(std::int64_t token_count, OpKind kind, int ranks) const {
   const std::int64_t rows = experts ? ceil_div(token_count * experts->per_token, ranks) : token_count;
   const std::int64_t step = m_step({.kind = kind, .world_size = ranks, .experts_per_rank = experts_of_a_rank(ranks)});
-  return ceil_div(rows, step) * step;
+  return align_up(rows, step);
 }
 
 } // namespace mc2::planner

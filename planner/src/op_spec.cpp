@@ -53,7 +53,7 @@ Result<void> validate_tables(const OpSpec& op) {
   return Error{ErrorCode::InvalidSpec, "n",
                "is " + std::to_string(op.n) + "; a rank's " + count +
                    " tables share the columns equally, so n must be a multiple of " + count + ", e.g. " +
-                   std::to_string(ceil_div(op.n, op.tables->table_count) * op.tables->table_count)};
+                   std::to_string(align_up(op.n, op.tables->table_count))};
 }
 
 Result<void> validate_experts(const OpSpec& op) {
@@ -186,7 +186,7 @@ Result<void> OpSpec::validate() const {
         "is " + std::to_string(m) + "; " + std::string(to_string(kind)) + " divides the rows equally among the " +
             (experts_per_rank > 1 ? "experts, so m must be a multiple of all " + std::to_string(step) + " experts"
                                   : "ranks, so m must be a multiple of the " + std::to_string(step) + " ranks") +
-            ", e.g. " + std::to_string(ceil_div(m, step) * step)};
+            ", e.g. " + std::to_string(align_up(m, step))};
   MC2_TRY(validate_tables(*this));
   MC2_TRY(validate_chosen(*this));
   if (epilogue.norm != Norm::None && !traits_of(kind).sums())

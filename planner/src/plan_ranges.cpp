@@ -43,9 +43,10 @@ struct PricedRule {
 /// the same model gave.
 class Cover {
  public:
-  /// @param label  as of plan_ranges()
-  Cover(const PlanOptions& options, const std::function<Plan(Plan)>& label, const StopCheck& is_stopped)
-      : options_(options), label_(label), is_stopped_(is_stopped) {}
+  /// @param label, on_planned  as of plan_ranges()
+  Cover(const PlanOptions& options, const std::function<Plan(Plan)>& label, const StopCheck& is_stopped,
+        const std::function<void(std::int64_t)>& on_planned)
+      : options_(options), label_(label), is_stopped_(is_stopped), on_planned_(on_planned) {}
 
   /// Adds the next m, ascending, for which `model` answers. It must have the variants of the earlier models.
   Result<void> add(OpSpec op, CostModel model, const std::vector<std::int64_t>& all_m) {
@@ -89,6 +90,7 @@ class Cover {
     for (const std::int64_t m : all_m) {
       if (search.is_stopped()) break;
       best.push_back(search.best(m, best.empty() ? nullptr : &best.back()));
+      if (on_planned_) on_planned_(m);
       if (static_cast<double>(m) < next) continue;
       next = static_cast<double>(m) * kRuleSpacing;
       add_rules(search, model, best.back());
@@ -155,6 +157,7 @@ class Cover {
   const PlanOptions& options_;
   const std::function<Plan(Plan)>& label_;
   const StopCheck& is_stopped_;
+  const std::function<void(std::int64_t)>& on_planned_;
   std::pmr::unsynchronized_pool_resource tables_memory_{{0, kLargestTable}}; ///< reused by one search after the other
   std::deque<CostModel> models_;
   std::vector<PricedRule> rules_;
@@ -168,7 +171,7 @@ class Cover {
 std::vector<std::int64_t> legal_m(const OpSpec& op, std::int64_t first_m, std::int64_t last_m) {
   const std::int64_t step = m_step(op);
   std::vector<std::int64_t> all;
-  for (std::int64_t m = ceil_div(first_m, step) * step; m <= last_m; m += step) all.push_back(m);
+  for (std::int64_t m = align_up(first_m, step); m <= last_m; m += step) all.push_back(m);
   return all;
 }
 
@@ -192,7 +195,7 @@ Result<void> validate_rule(const OpSpec& op, const PlanRange& range, const std::
                      std::to_string(rule.min_odd_rows) + "; both are 1 to 1e9, or both 0 for an uncut range"};
   if (rule.is_cut() && rule.schedule == Schedule::Serial)
     return Error{ErrorCode::InvalidSpec, place + ".schedule", "is serial, which is of plans that are not cut"};
-  const OpSpec shortest = with_m(op, ceil_div(range.first_m, m_step(op)) * m_step(op));
+  const OpSpec shortest = with_m(op, align_up(range.first_m, m_step(op)));
   const std::int64_t axis_length = traits_of(op.kind).cut_axis_length(shortest);
   if (rule.min_odd_rows > axis_length)
     return Error{ErrorCode::InvalidSpec, place + ".rule.min_odd_length",
@@ -314,7 +317,7 @@ Result<void> check_range(const OpSpec& op, std::int64_t first_m, std::int64_t la
 
 Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int64_t last_m, const ModelFrom& model_from,
                                const PlanOptions& options, const std::function<Plan(Plan)>& label,
-                               const StopCheck& is_stopped) {
+                               const StopCheck& is_stopped, const std::function<void(std::int64_t)>& on_planned) {
   MC2_TRY(check_range(op, first_m, last_m, options));
   std::int64_t next_m = std::max(first_m, first_row_cut_m(op));
   PlanRanges result{with_m(op, last_m / m_step(op) * m_step(op)), {}, first_m};
@@ -323,7 +326,7 @@ Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int6
         {first_m, std::min(last_m, next_m - 1),
          "blocks of so few rows are cut from n, which takes a model of the same m; profile each such m"});
   PlanOptions assumed_options = options;
-  Cover cover(assumed_options, label, is_stopped);
+  Cover cover(assumed_options, label, is_stopped, on_planned);
   while (next_m <= last_m) {
     if (strategies::says_stop(&is_stopped)) return strategies::stopped_error();
     auto [until_m, model] = model_from(next_m);

@@ -61,23 +61,6 @@ Result<Plan> require_readable(Plan plan) {
                "gives a plan that cannot be kept for " + plan.op.text() + ": " + verdict.error().text()};
 }
 
-/// @param assumed  the costs of the plan's variant with the assumptions
-std::string assumptions_text(const PlanOptions& options, const VariantCost& assumed) {
-  std::string text;
-  if (options.contention) {
-    text = "slow-downs of " + number_text(options.contention->compute) + " (compute) and ";
-    const double factor = assumed.communication.slowdown;
-    if (factor < 1)
-      text += "not of " + number_text(options.contention->communication) + ", but of the measured " +
-              number_text(factor) + " (communication, of which the matmul does a part)";
-    else
-      text += number_text(factor) + " (communication)";
-  }
-  if (options.block_overhead_us)
-    text += (text.empty() ? "" : " and ") + number_text(*options.block_overhead_us) + " us per block";
-  return "assumed as asked: " + text;
-}
-
 Error unknown_variant(const Variant& variant) {
   return {ErrorCode::UnknownName, "variant", "the model has no variant '" + variant.name.substr(0, 64) + "'"};
 }
@@ -138,9 +121,9 @@ Result<ShortBlockRule> parse_short_block_rule(std::string_view text) {
 std::span<const std::string_view> strategy_names() noexcept { return kStrategyNames; }
 
 Result<LaneContention> parse_contention(std::string_view text) {
-  const std::size_t comma = text.find(',');
-  const std::string_view parts[]{text.substr(0, comma),
-                                 comma == std::string_view::npos ? text : text.substr(comma + 1)};
+  const bool has_two = text.find(',') != std::string_view::npos;
+  const std::string_view first = take_part(text, ',');
+  const std::string_view parts[]{first, has_two ? trimmed(text) : first};
   double factors[2]{};
   for (const int lane : {0, 1}) {
     const std::string_view part = parts[lane];
@@ -182,6 +165,23 @@ Result<void> PlanOptions::validate() const {
   return {};
 }
 
+std::string assumptions_text(const PlanOptions& options, const Plan& plan) {
+  std::string text;
+  if (const auto& asked = options.contention) {
+    const bool computes_first = traits_of(plan.op.kind).first_lane == Lane::Compute;
+    const auto& [first, second] = plan.slowdown;
+    const auto of_lane = [](double wanted, double used, const char* lane) {
+      if (used == wanted) return number_text(used) + " (" + lane + ")";
+      return "none (" + std::string(lane) + ", a part of which the other lane does)"; // measured below 1
+    };
+    text = "slow-downs of " + of_lane(asked->compute, computes_first ? first : second, "compute") + " and " +
+           of_lane(asked->communication, computes_first ? second : first, "communication");
+  }
+  if (options.block_overhead_us)
+    text += (text.empty() ? "" : " and ") + number_text(*options.block_overhead_us) + " us per block";
+  return text.empty() ? "" : "assumed as asked: " + text;
+}
+
 Assumed assume(CostModel model, PlanOptions options) {
   for (VariantCost& cost : model.variants) {
     if (options.contention) {
@@ -206,9 +206,7 @@ Result<Plan> make_plan(const OpSpec& op, const CostModel& model, const PlanOptio
     const Assumed assumed = assume(model, options);
     MC2_ASSIGN(auto plan, make_plan(op, assumed.model, assumed.options, is_stopped));
     plan.block_overhead_us = options.block_overhead_us;
-    const VariantCost* const cost = assumed.model.cost_of(plan.variant);
-    MC2_CHECK(cost != nullptr, "the plan was made by this model");
-    plan.reason += "; " + assumptions_text(options, *cost);
+    plan.reason += "; " + assumptions_text(options, plan);
     return plan;
   }
   MC2_TRY(strategies::check_question(op, model));

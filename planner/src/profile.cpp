@@ -98,6 +98,20 @@ Result<void> validate_block_times(const CutTimes& times) {
   return {};
 }
 
+Result<void> validate_cut_times(const CutTimes& times) {
+  MC2_TRY(validate_measured_time("fused_us", times.fused_us));
+  for (const auto& [field, us] : {std::pair{"serial_us", times.serial_us},
+                                  {"compute_us", times.compute_us},
+                                  {"communication_us", times.communication_us},
+                                  {"compute_blocks_us", times.compute_blocks_us},
+                                  {"communication_blocks_us", times.communication_blocks_us}})
+    MC2_TRY(validate_known_time(field, us));
+  if (!(times.relative_error >= 0 && times.relative_error < 1))
+    return Error{ErrorCode::InvalidSpec, "relative_error",
+                 "is " + number_text(times.relative_error) + "; must be at least 0 and below 1"};
+  return validate_block_times(times);
+}
+
 namespace {
 
 /// Times of one run that differ by more are in different units, which differ by 1000 times.

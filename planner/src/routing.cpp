@@ -109,7 +109,7 @@ Result<RoutedOp> with_imbalance(const OpSpec& balanced, double imbalance) {
     }
   }
   const std::int64_t step = m_step(balanced);
-  routed.op.m = ceil_div(most * balanced.world_size, step) * step;
+  routed.op.m = align_up(most * balanced.world_size, step);
   MC2_TRY(routed.op.validate());
   return routed;
 }

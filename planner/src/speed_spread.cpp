@@ -142,6 +142,43 @@ Result<CostModel> at_speed(const CostModel& model, const OpSpec& op, std::span<c
   return result;
 }
 
+namespace {
+
+/// The cost with the step's numbers `sign` times added, within their bounds.
+VariantCost moved(VariantCost cost, const CostStep& step, double sign, const OpTraits& traits) {
+  const auto move = [sign](double& value, double change, double least) {
+    value = std::max(least, value + sign * change);
+  };
+  move(cost.compute.slowdown, step.compute_slowdown, cost.least_slowdown(Lane::Compute));
+  move(cost.communication.slowdown, step.communication_slowdown, cost.least_slowdown(Lane::Communication));
+  move(traits.first_lane == Lane::Compute ? cost.communication.fixed_us : cost.compute.fixed_us, step.fixed_us, 0);
+  move(cost.run_us, step.run_us, 0);
+  return cost;
+}
+
+} // namespace
+
+double anchored_interval_of(const CostModel& model, const Plan& plan) {
+  double interval = model.anchored_interval.value_or(0);
+  auto alone = restricted_to(plan.variant, model);
+  if (!alone) return interval;
+  VariantCost& cost = alone.value().variants.front();
+  const VariantCost raced = cost;
+  const auto makespan_us = [&](const CostStep& step, double sign) {
+    cost = moved(raced, step, sign, traits_of(plan.op.kind));
+    const auto us = predict_lane_times(plan.op, alone.value(), plan.variant, plan.cut);
+    return us ? us.value().makespan_us : 0;
+  };
+  const double expected_us = makespan_us({}, 0);
+  if (expected_us == 0) return interval;
+  for (const CostStep& step : raced.open_steps) {
+    const double slower_us = makespan_us(step, 1), faster_us = makespan_us(step, -1);
+    const double effect_us = std::max(std::abs(slower_us - expected_us), std::abs(faster_us - expected_us));
+    interval = std::hypot(interval, effect_us / expected_us);
+  }
+  return std::min(interval, kMaxCurveInterval);
+}
+
 Plan with_wider_makespan(double relative_interval, Plan plan) {
   Estimate& makespan = plan.makespan;
   const double more_us = relative_interval * makespan.us;

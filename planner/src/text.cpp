@@ -40,6 +40,11 @@ std::size_t wide_control_bytes(std::string_view text, std::size_t at) {
   return rest.starts_with("\xE2\x80\xA8") || rest.starts_with("\xE2\x80\xA9") ? 3 : 0;
 }
 
+/// "0.0" for "-0.0", which rounding makes of a small negative number.
+std::string without_minus_zero(std::string text) {
+  return text.starts_with('-') && text.find_first_of("123456789") == std::string::npos ? text.substr(1) : text;
+}
+
 /// The text with each of these replaced by one space.
 std::string without_wide_control(std::string text) {
   for (std::size_t at = text.find_first_of("\xC2\xE2"); at != std::string::npos;
@@ -66,11 +71,11 @@ std::string number_text(double value, int digits) {
 std::string percent_text(double ratio, int decimals) {
   std::array<char, 352> text{}; // the largest double has 309 digits
   char* const end = std::to_chars(text.begin(), text.end(), ratio * 100, std::chars_format::fixed, decimals).ptr;
-  return std::string(text.data(), end) + " %";
+  return without_minus_zero(std::string(text.data(), end)) + " %";
 }
 
 std::string time_text(double us) {
-  if (us < 1000) return number(us, "%.1f us");
+  if (us < 1000) return without_minus_zero(number(us, "%.1f us"));
   return us < 1e6 ? number(us / 1e3, "%.4g ms") : number(us / 1e6, "%.4g s");
 }
 
@@ -118,6 +123,20 @@ std::string_view take_part(std::string_view& text, char separator) noexcept {
   const std::string_view part = text.substr(0, end);
   text.remove_prefix(std::min(end + 1, text.size()));
   return trimmed(part);
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> result;
+  while (true) {
+    const bool is_last = text.find(separator) == std::string_view::npos;
+    result.push_back(take_part(text, separator));
+    if (is_last) return result;
+  }
+}
+
+std::string and_text(std::span<const std::string> items) {
+  if (items.size() < 2) return list_text(items);
+  return list_text(items.first(items.size() - 1)) + " and " + items.back();
 }
 
 bool has_control(std::string_view text) noexcept {

@@ -222,6 +222,7 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
   result.model.serial = serial_run(model, target);
   result.model.op = target;
   if (result.is_same) return result;
+  for (auto& variant : result.model.variants) variant.open_steps.clear();
   result.model.anchored_interval.reset(); // raced cuts of one shape say nothing of another's
   auto rates = gpu_rates(fingerprint, target);
   if (!gpu_rates(fingerprint, model.op)) rates.reset(); // the grouped matmul does not take the profiled n or k

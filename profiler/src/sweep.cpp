@@ -323,14 +323,11 @@ void Sweep::report() {
   const double elapsed = std::chrono::duration<double>(hooks_.now() - start_).count();
   const double remaining = remaining_s();
   if (elapsed + remaining > 0) fraction_ = std::max(fraction_, elapsed / (elapsed + remaining));
-  SweepProgress progress;
-  progress.round = round_;
-  progress.finished_case_count = static_cast<int>(finished_count());
-  progress.case_count = static_cast<int>(cases_.size());
-  progress.fraction = std::min(fraction_, 1.0);
-  progress.elapsed = std::chrono::milliseconds(std::llround(elapsed * 1000));
-  progress.remaining = std::chrono::milliseconds(std::llround(remaining * 1000));
-  hooks_.on_progress(progress);
+  hooks_.on_progress(
+      {.label = {},
+       .fraction = std::min(fraction_, 1.0),
+       .remaining = std::chrono::milliseconds(std::llround(remaining * 1000)),
+       .detail = std::to_string(finished_count()) + " of " + std::to_string(cases_.size()) + " cases settled"});
 }
 
 Error Sweep::cancelled() const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "mc2/store/dates.hpp"
 #include "pages/terminal.hpp"
 #include "support.hpp"
 
@@ -109,7 +110,7 @@ Result<Tuned> tune_with_second_chance(Workbench& bench, const TuneSettings& sett
   auto tuned = tune_operator(bench, settings, store);
   if (!tuned || tuned.value().model) return tuned;
   std::cerr << "mc2: measuring again: " << tuned.value().plan.makespan.reason << "\n";
-  MC2_TRY(store.remove_samples(bench.op(), bench.fingerprint()));
+  MC2_TRY(store.replace_samples(bench.op(), bench.fingerprint(), {}, store::utc_now()));
   return tune_operator(bench, settings, store);
 }
 

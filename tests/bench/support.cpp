@@ -168,8 +168,7 @@ std::vector<planner::Plan> advance(const std::vector<planner::Plan>& plans, cons
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return ratios[i]; });
   std::vector<planner::Plan> result = staying;
   const auto stays = [&](const planner::Plan& plan) {
-    return std::ranges::any_of(
-        staying, [&](const auto& other) { return other.cut == plan.cut && other.variant == plan.variant; });
+    return std::ranges::any_of(staying, [&](const auto& other) { return planner::is_same_choice(other, plan); });
   };
   for (const std::size_t i : order)
     if (result.size() < count && !stays(plans[i])) result.push_back(plans[i]);

@@ -527,6 +527,7 @@ class FileTest(ProgramTest):
             ("m,n,k,m\n1,1,1,1\n", "shapes.csv:1:7: 'm' is a column twice"),
             ("m,n,k,dtype\n1,1,1,f99\n", "shapes.csv:2:7: dtype", "bf16"),
             ("m,n,k,op\n1,1,1,x\n", "shapes.csv:2:7: op", "matmul_all_reduce"),
+            ("model,layer,parallel,n,k\na,b,row,1,1\n", "shapes.csv: lists layers, as mc2 sweep --shapes takes them"),
             ("m,n,k\n1000000000,1000000000,1\n", "shapes.csv:2:1: ", "64 TiB"),
             ("m,n,k,ranks\n1,1,1,1\n", "shapes.csv:2:7: ranks", "2 to 65536"),
             ('{"m": 1}\n[]\n', "shapes.csv:1:1: "),

@@ -115,6 +115,11 @@ TEST(Comparison, OfRacedPlansKnowsHowWellEachRaceDid) {
   EXPECT_EQ(row().verdict, Comparison::Worse);
   b.validation->fused_us = 105;
   EXPECT_EQ(row().verdict, Comparison::Indistinguishable);
+  a.serial_us = b.serial_us = 100; // nothing predicts the makespan, so these are known to 10 %, too
+  const auto serial = compare_plans(a, b).value().at(1);
+  EXPECT_EQ(serial.what, "serial, predicted");
+  EXPECT_LT(serial.low, 1);
+  EXPECT_GT(serial.high, 1);
 }
 
 TEST(Comparison, NamesSizesAsProfileDoes) {

@@ -226,6 +226,9 @@ class RefineTest(ProgramTest):
         self.assertEqual(slowed["slowdown"], {"first": 1.1, "second": 1.4})
         self.assertEqual(slowed["block_overhead_us"], 20)
         self.assertIn("assumed as asked", slowed["reason"])
+        told = ["plan", "--model", EXAMPLE_MODEL, "--contention", 1.4]
+        for options in ([], ["--verbose"], ["--blocks", "512,4x896"], ["--blocks", "512,4x896", "--verbose"]):
+            self.assertEqual(self.succeed(*told, *options).count("assumed as asked"), 1, options)
         self.assertGreater(slowed["makespan"]["us"], plain["makespan"]["us"])
         blocks = [*ask, "--blocks", "512,4x896"]
         given = json.loads(self.succeed(*blocks))["makespan"]["us"]

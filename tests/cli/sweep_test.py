@@ -450,6 +450,7 @@ class BadInputTest(SweepTest):
             ("model,layer,n,k\na,b,1,1\n", "layers.csv:1:1: ", "no column parallel"),
             ("model,layer,parallel,n,k,n\n", "layers.csv:1:26: 'n' is a column twice"),
             ("model,layer,parallel,n,k,q\n", "layers.csv:1:26: 'q' is no column"),
+            ("m,n,k\n1,1,1\n", "layers.csv: lists operators, as mc2 tune --shapes takes them", "model,layer"),
             (good + "Toy,x,row,8192\n", "layers.csv:3:11: ", "4 cells", "7"),
             (good + "Toy,x,row,8192,1,,f16,9\n", "layers.csv:3:23: ", "8 cells"),
             (good + "Toy,x,row,81.92,1,,f16\n", "layers.csv:3:11: n: '81.92' is no whole number", "1 to 1000000000"),

@@ -80,7 +80,7 @@ class CommandsTest(unittest.TestCase):
         self.folder = self.scratch / "tree"  # the part of the source tree that commands see
         for name in ("home", "bin", "tree"):
             (self.scratch / name).mkdir()
-        for name in ("data", "docs"):
+        for name in ("data", "docs", "tests"):
             (self.folder / name).symlink_to(ROOT / name)
         for name, program in {**PROGRAMS, "python3": pathlib.Path(sys.executable)}.items():
             (self.scratch / "bin" / name).symlink_to(program.resolve())

@@ -235,6 +235,18 @@ TEST(FindPlan, ANeighboursModelAnswersMarkedUnlessThatIsRuledOut) {
   EXPECT_FALSE(find_plan(shelf.sources({model_of(op_of(4096))}), question()).value().is_stopgap);
 }
 
+TEST(FindPlan, AServicesTransferredPlanIsAStopgapEvenIfItIsAnalytic) {
+  Shelf shelf;
+  shelf.models.push_back(model_of(op_of(1024, 2048, 1024)));
+  for (auto& cost : shelf.models.front().variants) cost.compute.curve.is_analytic = true;
+  const planner::Plan plan = find_plan(shelf.sources(), question()).value().stored.plan;
+  ASSERT_EQ(plan.makespan.provenance, Provenance::Analytic);
+  store::PlanAnswer answer;
+  answer.plan = plan;
+  answer.source = "model";
+  EXPECT_TRUE(served_plan(answer, "service").is_stopgap);
+}
+
 TEST(FindPlan, ADamagedPlanOrModelIsPassedOverLikeAnyOtherPlace) {
   Shelf shelf;
   shelf.models.push_back(model_of(op_of(1024)));

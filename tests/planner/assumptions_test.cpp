@@ -49,6 +49,13 @@ TEST(Assumptions, StandInThePlaceOfTheModelsInEveryStrategy) {
   }
 }
 
+TEST(Assumptions, SayWhichLaneKeepsItsMeasuredFactor) {
+  // The matmul does a fifth of the collective; that is no contention, so the 1.4 that was asked for does not hold.
+  const CostModel model = model_with(1, 0.8);
+  const Plan plan = make_plan(model.op, model, assuming(1.2, 1.4, 15)).value();
+  EXPECT_THAT(plan.reason, HasSubstr("1.2 (compute) and none (communication, a part of which the other lane does)"));
+}
+
 TEST(Assumptions, HoldForRangesAndExplanationsToo) {
   const CostModel measured = model_with(1, 1), assumed = model_with(1.2, 1.4, 15);
   PlanOptions options = assuming(1.2, 1.4, 15), plain = options;

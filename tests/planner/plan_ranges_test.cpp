@@ -165,6 +165,14 @@ TEST(PlanRanges, TellWhatCannotBeAsked) {
   EXPECT_EQ(plan_ranges(other, 100, 200, model, {}).error().code, ErrorCode::OutOfRange);
 }
 
+TEST(PlanRanges, TellEachMOnceItIsPlanned) {
+  const CostModel model = testing::worked_example_model();
+  std::vector<std::int64_t> told;
+  const auto of_all = [&](std::int64_t) { return ModelUntil{1027, model}; };
+  ASSERT_TRUE(plan_ranges(model.op, 1024, 1027, of_all, {}, nullptr, {}, [&](std::int64_t m) { told.push_back(m); }));
+  EXPECT_EQ(told, (std::vector<std::int64_t>{1024, 1025, 1026, 1027}));
+}
+
 TEST(PlanRanges, ALabelWidensTheIntervals) {
   const CostModel model = testing::worked_example_model();
   const auto labelled = plan_ranges(model.op, 4000, 4096, model, {}, [](Plan plan) {

@@ -148,6 +148,17 @@ TEST(Search, ProvenanceSaysWhichBlockLeavesTheMeasuredRange) {
   EXPECT_NE(plan.makespan.reason.find("256..300 rows"), std::string::npos);
 }
 
+TEST(Search, ProvenanceSaysThatSerialAloneLeavesTheMeasuredRange) {
+  CostModel model = testing::worked_example_model();
+  model.variants[0].compute.curve.valid_min_x = 256;
+  model.variants[0].compute.curve.valid_max_x = 1024;
+  const Cut cut{{512, 896, 896, 896, 896}};
+  const Plan plan = predict_cut(model.op, model, model.variants[0].variant, cut).value();
+  EXPECT_EQ(plan.makespan.provenance, Provenance::Interpolated);
+  EXPECT_NE(plan.makespan.reason.find("4096 rows is outside the compute curve's 256..1024 rows"), std::string::npos)
+      << plan.makespan.reason;
+}
+
 TEST(Search, IntervalHoldsTheEstimate) {
   CostModel model = testing::worked_example_model();
   model.variants[0].compute.curve.relative_interval = 0.05;

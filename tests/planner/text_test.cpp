@@ -6,7 +6,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace mc2::text_test {
 namespace {
@@ -21,11 +24,14 @@ TEST(Text, NumbersHaveSoManySignificantDigits) {
 TEST(Text, SharesHaveOneDecimalOrAsManyAsAsked) {
   EXPECT_EQ(percent_text(0.218), "21.8 %");
   EXPECT_EQ(percent_text(-0.004), "-0.4 %");
+  EXPECT_EQ(percent_text(-0.0004), "0.0 %");
   EXPECT_EQ(percent_text(0.01234, 2), "1.23 %");
 }
 
 TEST(Text, TimesHaveTheUnitThatReadsBest) {
   EXPECT_EQ(time_text(0), "0.0 us");
+  EXPECT_EQ(time_text(-0.04), "0.0 us");
+  EXPECT_EQ(time_text(-37), "-37.0 us");
   EXPECT_EQ(time_text(803), "803.0 us");
   EXPECT_EQ(time_text(12340), "12.34 ms");
   EXPECT_EQ(time_text(22000), "22 ms");
@@ -35,6 +41,21 @@ TEST(Text, TimesHaveTheUnitThatReadsBest) {
 TEST(Text, IntervalsHaveTheUnitOfEachEnd) {
   EXPECT_EQ(percent_interval_text(-0.004, 0.218), "-0.4 % to 21.8 %");
   EXPECT_EQ(time_interval_text(803, 1200), "803.0 us to 1.2 ms");
+}
+
+TEST(Text, TheLastOfSeveralFollowsAnAnd) {
+  const std::vector<std::string> three{"a", "b", "c"};
+  const std::span<const std::string> all(three);
+  EXPECT_EQ(and_text(all), "a, b and c");
+  EXPECT_EQ(and_text(all.first(2)), "a and b");
+  EXPECT_EQ(and_text(all.first(1)), "a");
+  EXPECT_EQ(and_text({}), "");
+}
+
+TEST(Text, PartsStandBetweenSeparators) {
+  EXPECT_EQ(split("a, b,,c", ','), (std::vector<std::string_view>{"a", "b", "", "c"}));
+  EXPECT_EQ(split("", ','), (std::vector<std::string_view>{""}));
+  EXPECT_EQ(split("a,", ','), (std::vector<std::string_view>{"a", ""}));
 }
 
 TEST(Text, ListsAreOfTextsAndOfWholeNumbers) {

@@ -166,6 +166,9 @@ TEST(BadInput, ATestOfOneRankIsBadOnlyWithTimes) {
   EXPECT_EQ(timing_count(lone + "This test requires at least two processes\n$ mpirun -np 2 ./osu_allreduce\n" + log),
             2U);
   EXPECT_THAT(bad_line(lone + log), HasSubstr("says 1 rank, and a collective is among 2 or more"));
+  const std::string not_planned = "# OSU MPI Latency Test v7.3\n# Size          Latency (us)\n4               1.00\n";
+  EXPECT_EQ(timing_count(lone + not_planned + log), 2U);
+  EXPECT_EQ(import_text(lone + not_planned + log).summary.value().bad_count, 0);
 }
 
 TEST(BadInput, ColoursOfTerminalsAreLeftOut) {

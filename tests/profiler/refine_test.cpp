@@ -325,7 +325,9 @@ TEST(Refine, RefusesWhatIsNoMeasurement) {
                   settings())
         .error();
   };
-  EXPECT_EQ(error_of(0, 0, {{2048, 2048}}).code, ErrorCode::CannotFit);
+  const Error without_time = error_of(0, 0, {{2048, 2048}});
+  EXPECT_EQ(without_time.code, ErrorCode::CannotFit);
+  EXPECT_THAT(without_time.message, HasSubstr("fused_us: is 0 us; legal: 1e-6 to 1e15"));
   EXPECT_EQ(error_of(std::nan(""), 0, {{2048, 2048}}).code, ErrorCode::CannotFit);
   EXPECT_EQ(error_of(100, -1, {{2048, 2048}}).code, ErrorCode::CannotFit);
   EXPECT_EQ(error_of(100, 0, {{2048, 1024}}).code, ErrorCode::InvalidSpec);

@@ -157,7 +157,7 @@ TEST(Tune, SpendsItsBudgetOnceForProfilingAndRaces) {
     asked.profile.sweep.stopping.relative_half_width = asked.race.relative_half_width = 0;
     std::vector<std::int64_t> left_ms;
     TuneHooks hooks;
-    hooks.on_progress = [&](const TuneProgress& progress) { left_ms.push_back(progress.budget_left.value().count()); };
+    hooks.on_progress = [&](const Progress& progress) { left_ms.push_back(progress.budget_left.value().count()); };
     const auto start = bench.now();
     ASSERT_TRUE(tune(bench, asked, notebook, hooks));
     const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(bench.now() - start);
@@ -268,7 +268,7 @@ TEST(Tune, TellsWhatItDoes) {
   Notebook notebook;
   std::vector<std::string> labels, lines;
   TuneHooks hooks;
-  hooks.on_progress = [&](const TuneProgress& p) {
+  hooks.on_progress = [&](const Progress& p) {
     EXPECT_GE(p.fraction, 0);
     EXPECT_LE(p.fraction, 1);
     if (labels.empty() || labels.back() != p.label) labels.push_back(p.label);

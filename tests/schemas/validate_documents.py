@@ -46,6 +46,7 @@ OPTIONAL_KEYS = {
     "plan_digest",
     "slowdown_interval",
     "run_us",
+    "open_steps",
     "block_overhead_us",
     "measured_us",
     "is_believed",

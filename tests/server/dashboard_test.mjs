@@ -178,7 +178,7 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
     await page.getByText(plan.reason).first().waitFor();
     assert.equal(await page.getByLabel("m", {exact: true}).first().inputValue(), "8192");
     // A kept one fills in the whole form.
-    const kept = await page.getByRole("option", {name: "matmul_all_reduce m=96 n=64 k=64 f32 ×2"}).textContent();
+    const kept = await page.getByRole("option", {name: "matmul_all_reduce m=96 n=64 k=64 f32 x2"}).textContent();
     const {label} = (await api("/v1/fingerprints")).items.find(({fields}) => fields.emulation);
     assert.ok(kept.endsWith(label), "machines are told apart");
     await page.getByLabel("A kept operator").selectOption(kept);
@@ -369,7 +369,7 @@ describe("the dashboard", {skip: !browserPath && "there is no Chromium here"}, (
     await open(`plans/${kept}`);
     const told = "alignment=512, contention=1.2,1.1, min_block_rows=512, allow_small_gain=true";
     assert.ok((await textOf("[aria-label=Summary]")).includes(told));
-    assert.equal(await page.title(), `all_gather_matmul m=8192 n=7168 k=8192 bf16 ×4, plan ${kept.slice(0, 12)} · mc2`);
+    assert.equal(await page.title(), `all_gather_matmul m=8192 n=7168 k=8192 bf16 x4, plan ${kept.slice(0, 12)} · mc2`);
     await page.getByRole("link", {name: "Ask and explore"}).click();
     await page.locator(`[aria-labelledby=answer-title] a[href="#/plans/${kept}"]`).waitFor();
     for (const [name, value] of Object.entries(asked))

@@ -380,6 +380,9 @@ class TokensTest(ServiceTest):
         self.refuse(
             program.USAGE, ["serve", "--address", "::", "--port", 0, "--store", self.store], "--insecure-network"
         )
+        new = self.store.with_name("new.db")
+        self.refuse(program.USAGE, ["serve", "--address", "0.0.0.0", "--port", 0, "--store", new], "--address")
+        self.assertFalse(new.exists())  # a refusal makes no store
         service = self.start("--address", "0.0.0.0", "--insecure-network")
         self.assertEqual(self.status(service, "GET", PLAN), 200)
 

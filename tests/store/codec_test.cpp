@@ -136,6 +136,10 @@ TEST(PlanRequest, LeavesToTheMachineWhatItDoesNotName) {
   request.options.alignment = request.options.min_block_rows = 8;
   request.options.max_block_count = 4;
   EXPECT_EQ(request.options_with(usual), request.options);
+  request.options.max_block_count = planner::PlanOptions().max_block_count; // earlier clients write it always
+  EXPECT_EQ(request.options_with(usual).max_block_count, usual.max_block_count);
+  request.has_max_block_count = true;
+  EXPECT_EQ(request.options_with(usual), request.options);
 }
 
 TEST(Codec, TablesStandBesideTheSizesOfTheirOperator) {
@@ -362,7 +366,7 @@ TEST(Codec, ValuesOutsideTheirRangeAreInvalid) {
   expect_plan_refused(plan_with("/op/world_size", 1), ErrorCode::InvalidSpec, "op.world_size", "legal: 2 to 65536");
   // The example has blocks of 128 + 896 = 1024 rows; 128 + 895 are 1023.
   expect_plan_refused(plan_with("/cut/block_rows/1", 895), ErrorCode::InvalidSpec, "cut.block_rows",
-                      "blocks sum to 1023; must sum to the 1024 rows");
+                      "sum to 1023, not 1024 rows");
   json request = json::parse(encode(examples::request()));
   request["options"]["alignment"] = 0;
   expect_refused(reencoded(decode_request(request.dump())), ErrorCode::InvalidSpec, "options.alignment", "");

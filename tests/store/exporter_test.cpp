@@ -291,8 +291,12 @@ TEST(Exporter, TilingsSetNumbersNotExpressions) {
                     .message,
                 HasSubstr("sets tileM to something other than a whole number"))
         << value;
-  EXPECT_THAT(read_tiling("ascendc", text + "void f(T& t) { t.tileM += 128; }\n").error().message,
-              HasSubstr("sets tileM to something other than a whole number"));
+  for (const char* set :
+       {"t.tileM += 128;", "t.set_tileM(std::max(rows, 512));", "t.set_tileM(std::max(512));", "t.set_tileM(kTile);"})
+    EXPECT_THAT(read_tiling("ascendc", text + "void f(T& t) { " + set + " }\n").error().message,
+                HasSubstr("sets tileM to something other than a whole number"))
+        << set;
+  EXPECT_TRUE(read_tiling("ascendc", text + "struct T { void set_tileM(std::uint32_t rows); };\n"));
 }
 
 TEST(Exporter, CommentsOfTilingsGiveOnlyWhatTheCodeDoesNotSet) {
@@ -311,6 +315,30 @@ TEST(Exporter, CommentsOfTilingsGiveOnlyWhatTheCodeDoesNotSet) {
                   .error()
                   .message,
               HasSubstr("rankDim"));
+}
+
+TEST(Exporter, CommentsOfTilingsGiveNumbersNotExpressions) {
+  const std::string code = "t.rankN = 8192; t.rankK = 3072; t.tileNum = 1; // MatmulAllReduce, dataType = 3\n";
+  for (const char* told : {"512 * rankDim", "512*(8)", "512 / ranks", "512 - 8", "512 + x"})
+    EXPECT_THAT(read_tiling("ascendc", code + "// rankDim = 8\n// rankM = " + told + "\n").error().message,
+                HasSubstr("sets no rankM"))
+        << told;
+  for (const char* told : {"512", "512 // rows", "512 - the rows of a rank", "512.", "512, of 4096"})
+    EXPECT_EQ(read_tiling("ascendc", code + "// rankDim = 8\n// rankM = " + told + "\n").value().op.m, 512) << told;
+  // A comment that is not closed keeps its last digits, and a name that ends in R begins no raw string.
+  EXPECT_EQ(read_tiling("ascendc", code + "/* rankDim = 8, rankM = 512").value().op.m, 512);
+  EXPECT_EQ(read_tiling("ascendc", "auto s = STR\"(\"; // rankDim = 8\n" + code + "t.rankM = 512;\n").value().op.m,
+            512);
+}
+
+TEST(Exporter, CodeOfATilingWinsOverCommentsOfTheSameNumberUnderAnotherName) {
+  // 512 rows: one block of 128 by the code, then one of 384. The comment's 256 is not read.
+  const auto plan = read_tiling("ascendc-lib",
+                                "// MatmulAllReduce, dataType = 3, rankDim = 8, tileM = 256\n"
+                                "t.rankM = 512; t.rankN = 8192; t.rankK = 3072; t.tileCnt = 1; first_group_m = 128;\n"
+                                "t.tailCnt = 1; t.tailM = 384;\n");
+  ASSERT_TRUE(plan) << plan.error().text();
+  EXPECT_THAT(plan.value().cut.block_rows, ElementsAre(128, 384));
 }
 
 TEST(Exporter, TilingsNameRowsThatTheRanksDoNotShare) {

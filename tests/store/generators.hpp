@@ -217,6 +217,7 @@ inline planner::CostModel any_model() {
   }
   if (has_local) model.variants.front().local_compute = any_curve(planner::CurveAxis::Rows);
   if (*rc::gen::arbitrary<bool>()) model.variants.back().run_us = any_time();
+  if (*rc::gen::arbitrary<bool>()) model.variants.back().open_steps = {{0.1, -any_time(), any_time(), 0}, {}};
   if (*rc::gen::arbitrary<bool>()) model.anchored_interval = 0.01 + std::fmin(positive_double(), 9);
   if (*rc::gen::arbitrary<bool>()) model.serial = {any_variant(), std::fmax(any_time(), 0.01)};
   model.source = any_text();

@@ -20,9 +20,9 @@ planner::Profile profile_with(const std::string& nccl) {
 
 TEST(JoinImported, AVersionOfNcclIsTheSameInEveryForm) {
   // Kept before they had one form.
-  EXPECT_TRUE(join_imported("h100", {profile_with("22807"), profile_with("2.28.7")}));
-  EXPECT_TRUE(join_imported("h100", {profile_with("2.28.7"), profile_with("2.28.7+cuda13.0")}));
-  const auto other = join_imported("h100", {profile_with("2.28.7"), profile_with("22902")});
+  EXPECT_TRUE(join_imported("h100", std::vector{profile_with("22807"), profile_with("2.28.7")}));
+  EXPECT_TRUE(join_imported("h100", std::vector{profile_with("2.28.7"), profile_with("2.28.7+cuda13.0")}));
+  const auto other = join_imported("h100", std::vector{profile_with("2.28.7"), profile_with("22902")});
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code, ErrorCode::Stale);
   EXPECT_THAT(other.error().message, ::testing::HasSubstr("disagree in nccl: '2.28.7' and '22902'"));

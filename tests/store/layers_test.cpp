@@ -156,6 +156,21 @@ TEST(Layers, DigestsAndModelsAreFoundInAnyLayer) {
   EXPECT_EQ(layers.find_model(other, examples::fingerprint()).error().code, ErrorCode::NotFound);
 }
 
+TEST(Layers, ListsTheProfilesOfEveryLayerAndTellsThatItsOwnCannotBeRead) {
+  const TemporaryDirectory directory;
+  const planner::Profile profile = examples::profile();
+  for (const char* name : {"system.db", "user.db"}) {
+    Store store = Store::open(directory / name, OpenMode::ReadWrite).value();
+    ASSERT_TRUE(store.append_samples(profile.op, profile.fingerprint, profile.samples, kNow).ok());
+  }
+  const Layers layers = Layers::open({{directory / "system.db"}, directory / "user.db"}).value();
+  EXPECT_EQ(layers.list_profiles(profile.fingerprint.fields).value().size(), 2U);
+  execute(directory / "system.db", "DROP TABLE sample_batch");
+  EXPECT_EQ(layers.list_profiles(profile.fingerprint.fields).value().size(), 1U);
+  execute(directory / "user.db", "DROP TABLE sample_batch");
+  EXPECT_EQ(layers.list_profiles(profile.fingerprint.fields).error().code, ErrorCode::Corrupt);
+}
+
 TEST(Layers, ListsTheModelsOfEveryLayer) {
   const TemporaryDirectory directory;
   planner::CostModel model = examples::model();

@@ -94,7 +94,7 @@ void change_somehow(Store& store, std::minstd_rand& random) {
         ASSERT_TRUE(store.remove_plan(plans[random() % plans.size()].digest).ok());
       }
       break;
-    case 7: ASSERT_TRUE(store.remove_samples(examples::profile().op, machine).ok()); break;
+    case 7: ASSERT_TRUE(store.replace_samples(examples::profile().op, machine, {}, now).ok()); break;
     default: ASSERT_TRUE(store.remove_measurements_before("2026-01-05T00:00:00Z").ok());
   }
 }
@@ -132,7 +132,7 @@ TEST(Replica, IsChangedByItsLeaderAlone) {
   expect_refused(pair.replica.put_plan(examples::plan(), "tuned", kNow));
   expect_refused(pair.replica.put_model(examples::model(), kNow));
   expect_refused(pair.replica.append_samples(profile.op, profile.fingerprint, profile.samples, kNow));
-  expect_refused(pair.replica.remove_samples(profile.op, profile.fingerprint));
+  expect_refused(pair.replica.replace_samples(profile.op, profile.fingerprint, {}, kNow));
   expect_refused(pair.replica.add_measurement(examples::fingerprint(), examples::measurement(), kNow));
   expect_refused(pair.replica.remove_models_before(kNow));
   expect_refused(pair.replica.import_json(pair.leader.export_json().value()));

@@ -57,8 +57,11 @@ Answer ask(const fs::path& path, const planner::Plan& expected, OpenMode mode) {
 TEST(StoreDamage, FileThatIsNoDatabaseIsCorrupt) {
   const TemporaryDirectory directory;
   place::write_file(directory / "mc2.db", std::string(10'000, 'x'));
-  for (const OpenMode mode : {OpenMode::ReadOnly, OpenMode::ReadWrite})
-    expect_corrupt(Store::open(directory / "mc2.db", mode));
+  for (const OpenMode mode : {OpenMode::ReadOnly, OpenMode::ReadWrite}) {
+    const auto opened = Store::open(directory / "mc2.db", mode);
+    expect_corrupt(opened);
+    EXPECT_EQ(opened.error().message.find("salvage"), std::string::npos) << opened.error().text();
+  }
   EXPECT_EQ(place::read_file(directory / "mc2.db"), std::string(10'000, 'x')) << "a foreign file was changed";
 }
 

@@ -219,8 +219,23 @@ TEST(Store, SamplesAccumulateInOrderUntilRemoved) {
             (std::vector<planner::Profile>{{op, fingerprint, samples}}))
       << "one session, although it is kept in several batches";
   EXPECT_EQ(store.stats().value().sample_count, 25'000);
-  EXPECT_EQ(store.remove_samples(op, fingerprint).value(), 25'000);
+  ASSERT_TRUE(store.replace_samples(op, fingerprint, {}, kNow).ok());
   expect_error(store.find_profile(op, fingerprint), ErrorCode::NotFound, "has no samples for matmul_all_reduce m=1024");
+}
+
+/// An import's samples come in the order of their sizes, so each size begins with round 0 again.
+TEST(Store, SamplesThatAreKeptTogetherAreOneSession) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const auto op = examples::op();
+  const auto fingerprint = examples::fingerprint();
+  std::vector<planner::Sample> samples;
+  for (int i = 0; i < 12'000; ++i) samples.push_back(examples::sample(i % 6'000));
+  ASSERT_TRUE(store.append_samples(op, fingerprint, samples, kNow).ok());
+  EXPECT_EQ(store.find_profile(op, fingerprint).value().samples, samples);
+  EXPECT_EQ(store.list_profiles(fingerprint.fields).value().size(), 1U);
+  ASSERT_TRUE(store.append_samples(op, fingerprint, std::span(samples).first(2), kNow).ok());
+  EXPECT_EQ(store.list_profiles(fingerprint.fields).value().size(), 2U);
 }
 
 /// Rounds count from 0 in every session. Samples that are pushed, imported or merged come from another session, on a
@@ -522,6 +537,18 @@ TEST(Store, UncutRunsAreOfTheOperatorAtAnyLengthNewestFirst) {
   EXPECT_EQ(store.speed_record(examples::op(), fingerprint).value().runs.size(), std::size_t{kMostUncutRuns});
 }
 
+TEST(Store, PlanThatNothingCouldFindOrRunIsNotKept) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  planner::Plan plan = examples::plan(); // for 2 ranks
+  expect_error(store.put_plan(plan, "", kNow), ErrorCode::InvalidSpec, "purpose: is empty");
+  plan.fingerprint.fields["ranks"] = "4";
+  expect_error(store.put_plan(plan, "tuned", kNow), ErrorCode::InvalidSpec, "ranks: 2, but the machine has 4");
+  plan.fingerprint.fields.clear();
+  expect_error(store.put_plan(plan, "tuned", kNow), ErrorCode::Unsupported, "fingerprint: is empty");
+  EXPECT_EQ(store.stats().value().plan_count, 0);
+}
+
 TEST(Store, ValueThatCouldNotBeReadBackIsNotKept) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");
@@ -530,7 +557,7 @@ TEST(Store, ValueThatCouldNotBeReadBackIsNotKept) {
   expect_error(store.put_plan(plan, "tuned", kNow), ErrorCode::InvalidSpec, "not UTF-8");
   plan = examples::plan();
   plan.cut.block_rows = {1};
-  expect_error(store.put_plan(plan, "tuned", kNow), ErrorCode::InvalidSpec, "blocks sum to 1");
+  expect_error(store.put_plan(plan, "tuned", kNow), ErrorCode::InvalidSpec, "cut.block_rows: sum to 1, not 1024 rows");
   const double nan = std::numeric_limits<double>::quiet_NaN();
   plan = examples::plan();
   plan.validation->fused_us = nan;
@@ -561,7 +588,6 @@ TEST(Store, ReadOnlyStoreRefusesEveryWrite) {
   expect_error(store.put_plan(examples::plan(), "tuned", kNow), ErrorCode::ReadOnly, "read-only");
   expect_error(store.put_model(examples::model(), kNow), ErrorCode::ReadOnly, "read-only");
   expect_error(store.append_samples(examples::op(), fingerprint, {&sample, 1}, kNow), ErrorCode::ReadOnly, "read-only");
-  expect_error(store.remove_samples(examples::op(), fingerprint), ErrorCode::ReadOnly, "read-only");
   expect_error(store.replace_samples(examples::op(), fingerprint, {&sample, 1}, kNow), ErrorCode::ReadOnly,
                "read-only");
   expect_error(store.add_measurement(fingerprint, examples::measurement(), kNow), ErrorCode::ReadOnly, "read-only");

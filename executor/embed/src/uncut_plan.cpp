@@ -29,16 +29,9 @@ executor::CommunicatorOptions options_of(const planner::OpSpec& op, const planne
 
 } // namespace
 
-Result<void> check_ranks(const planner::OpSpec& op, const planner::Fingerprint& machine) {
-  const std::string_view ranks = machine.field("ranks");
-  if (ranks.empty() || ranks == std::to_string(op.world_size)) return {};
-  return Error{ErrorCode::InvalidSpec, "ranks",
-               std::to_string(op.world_size) + ", but the machine has " + std::string(ranks)};
-}
-
 Result<planner::Plan> uncut_plan(const planner::OpSpec& op, const planner::Fingerprint& machine) {
   MC2_TRY(op.validate());
-  MC2_TRY(check_ranks(op, machine));
+  MC2_TRY(machine.require_ranks(op.world_size));
   MC2_ASSIGN(const auto* backend, backend_of(machine));
   const auto options = options_of(op, machine);
   MC2_TRY(backend->takes(op, options));

@@ -123,15 +123,26 @@ struct Bytes {
   std::size_t whole, part;
 };
 
+/// What the size of an array is counted in: elements, or single bytes if it has no whole number of elements.
+std::size_t unit_of(std::size_t bytes, std::size_t size) { return bytes % size == 0 ? size : 1; }
+
+std::string size_text(std::size_t bytes, std::size_t size) {
+  return bytes % size == 0 ? std::to_string(bytes / size) + " elements" : std::to_string(bytes) + " bytes";
+}
+
 /// Throws Failure unless the array `field` has one part of whole elements for each rank.
 /// @param size  bytes of an element
 void require_parts(const char* field, Bytes bytes, std::size_t size, int ranks) {
-  const std::size_t needed = static_cast<std::size_t>(ranks) * bytes.part;
-  if (bytes.whole != needed || bytes.part % size != 0)
+  if (bytes.part % size != 0)
     throw Failure({ErrorCode::InvalidSpec, field,
-                   "has " + number_text(static_cast<double>(bytes.whole) / static_cast<double>(size)) +
-                       " elements; needs " + std::to_string(ranks) + " ranks x " + std::to_string(bytes.part / size) +
-                       " = " + std::to_string(needed / size)});
+                   "has parts of " + std::to_string(bytes.part) + " bytes; needs whole elements of " +
+                       std::to_string(size) + " bytes"});
+  const std::size_t needed = static_cast<std::size_t>(ranks) * bytes.part;
+  if (bytes.whole == needed) return;
+  const std::size_t unit = unit_of(bytes.whole, size);
+  throw Failure({ErrorCode::InvalidSpec, field,
+                 "has " + size_text(bytes.whole, size) + "; needs " + std::to_string(ranks) + " ranks x " +
+                     std::to_string(bytes.part / unit) + " = " + std::to_string(needed / unit)});
 }
 
 using Name = std::optional<std::string>;
@@ -178,8 +189,8 @@ void all_to_all(NodeCollectives& self, const py::buffer& data, const py::buffer&
   require_parts("data", {bytes, part}, size, self.world_size());
   if (to.bytes().size() != bytes)
     throw Failure({ErrorCode::InvalidSpec, "received",
-                   "has " + std::to_string(to.bytes().size() / size) + " elements; needs " +
-                       std::to_string(bytes / size) + ", as data"});
+                   "has " + size_text(to.bytes().size(), size) + "; needs " +
+                       std::to_string(bytes / unit_of(to.bytes().size(), size)) + ", as data"});
   const py::gil_scoped_release released;
   unwrap(self.all_to_all(from.bytes(), to.bytes()));
 }

@@ -39,6 +39,27 @@ void set_words(Sample& sample, const SampleWords& words) {
   sample.time = std::chrono::nanoseconds(std::llround(words.time_us * planner::kNsPerUs));
 }
 
+/// What a sample is pickled as: all its fields.
+py::tuple words_of_sample(const Sample& s) {
+  return py::make_tuple(to_string(s.component), to_string(s.context), s.variant, s.block_rows, s.block_count,
+                        s.message_bytes, std::int64_t{s.time.count()}, s.slowest_rank, s.round, s.is_outlier);
+}
+
+Sample sample_of(const py::tuple& words) {
+  Sample s{unwrap(planner::parse_component(words[0].cast<std::string>())),
+           unwrap(planner::parse_context(words[1].cast<std::string>())),
+           words[2].cast<std::string>(),
+           words[3].cast<std::int64_t>(),
+           words[4].cast<std::int64_t>(),
+           words[5].cast<std::int64_t>(),
+           std::chrono::nanoseconds(words[6].cast<std::int64_t>()),
+           words[7].cast<int>(),
+           words[8].cast<int>(),
+           words[9].cast<bool>()};
+  unwrap(s.validate());
+  return s;
+}
+
 /// A table with the number of samples and the fastest time for each lane, context, variant and size.
 std::string table_of(const Profile& profile) {
   // The values are the number of samples and the fastest time.
@@ -89,6 +110,7 @@ void bind_sample(py::module_& module) {
       .def_readonly("round", &Sample::round,
                     "Number of the round. Samples of one round were taken within moments of each other.")
       .def_readonly("is_outlier", &Sample::is_outlier, "Whether fits leave the sample out.")
+      .def(py::pickle(&words_of_sample, &sample_of))
       .def(py::self == py::self);
   add_repr(type, "Sample", [](const Sample& s) {
     return std::string(to_string(s.component)) + " " + s.variant + ", " + std::to_string(s.block_rows) + " long, " +

@@ -48,7 +48,7 @@ constexpr std::int64_t kCacheLineBytes = 64;
 /// runs at half its rate.
 Layout padded_row_major(std::int64_t rows, std::int64_t columns, dnnl::memory::data_type type) {
   const auto line_elements = kCacheLineBytes / static_cast<std::int64_t>(dnnl::memory::data_type_size(type));
-  const std::int64_t lines = (columns + line_elements - 1) / line_elements;
+  const std::int64_t lines = planner::ceil_div(columns, line_elements);
   return {{rows, columns}, type, dnnl::memory::dims{(lines | 1) * line_elements, 1}};
 }
 
@@ -91,7 +91,7 @@ std::int64_t depth_of(const planner::OpSpec& op, bool fills_tiles) {
   constexpr std::int64_t kAmxTileBytes = 64;
   if (!fills_tiles || op.dtype == planner::DType::F32) return op.k;
   const std::int64_t tile = kAmxTileBytes / planner::size_bytes(op.dtype);
-  return planner::ceil_div(op.k, tile) * tile;
+  return planner::align_up(op.k, tile);
 }
 
 struct Gemm::State {

@@ -1,5 +1,8 @@
 #include "lanes/lane_checks.hpp"
 
+#include "bags.hpp"
+#include "checks.hpp"
+#include "choices.hpp"
 #include "lanes/block_layout.hpp"
 #include "lanes/compute_device.hpp"
 #include "lanes/gemm.hpp"
@@ -34,12 +37,36 @@ Result<void> check_dtype(planner::DType dtype) {
   return {};
 }
 
+/// Errors: Unsupported unless B is [k, n] and counts are in host memory.
+Result<void> check_host_forms(std::span<const int> ranks, std::span<const RankBuffers> buffers,
+                              std::string_view backend) {
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const std::string rank = rank_text(ranks[i]);
+    if (buffers[i].b_is_transposed)
+      return Error{ErrorCode::Unsupported, "buffers",
+                   rank + " B is [n, k]; the " + std::string(backend) + " backend takes [k, n] only"};
+    if (!buffers[i].device_send_counts.empty())
+      return Error{ErrorCode::Unsupported, "counts",
+                   rank + " has counts in device memory; the " + std::string(backend) +
+                       " backend takes send_counts and receive_counts"};
+  }
+  return {};
+}
+
 } // namespace
 
 Result<void> check_operator(const planner::OpSpec& op) {
   MC2_TRY(op.validate());
   if (planner::traits_of(op.kind).work == planner::Work::Pooling) return {}; // pooling sums every type in f32
   return check_dtype(op.dtype);
+}
+
+Result<void> check_operands(const planner::OpSpec& op, std::span<const int> ranks, std::span<const RankBuffers> buffers,
+                            std::string_view backend) {
+  MC2_TRY(check_buffers(op, ranks, buffers));
+  MC2_TRY(check_host_forms(ranks, buffers, backend));
+  MC2_TRY(check_bags(op, ranks, buffers));
+  return check_choices(op, ranks, buffers);
 }
 
 std::int64_t operator_bytes(const planner::OpSpec& op) noexcept {
@@ -51,11 +78,10 @@ std::int64_t device_bytes(const StageList& list) noexcept {
   // oneDNN rounds the columns of a packed matrix up, and keeps some bytes beside each matrix.
   constexpr std::int64_t kPackedMultiple = 64, kMatrixBytes = 4096;
   if (list.op.tables) return 0;
-  std::int64_t columns = planner::ceil_div(list.op.n, kPackedMultiple) * kPackedMultiple;
+  std::int64_t columns = planner::align_up(list.op.n, kPackedMultiple);
   if (planner::cut_axis(list.op) == planner::CutAxis::Columns) {
     columns = 0;
-    for (const Stage& stage : list.stages)
-      columns += planner::ceil_div(stage.row_count, kPackedMultiple) * kPackedMultiple;
+    for (const Stage& stage : list.stages) columns += planner::align_up(stage.row_count, kPackedMultiple);
   }
   const std::int64_t depth = depth_of(list.op, gemm_isa_has_amx()), element_bytes = planner::size_bytes(list.op.dtype);
   const std::int64_t longer_bytes =

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
+#include "mc2/executor/buffer.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/op_spec.hpp"
 #include "stage.hpp"
@@ -10,6 +13,13 @@ namespace mc2::executor::lanes {
 
 /// Checks that this CPU can run the operator's type. Errors: InvalidSpec (op), Unsupported.
 [[nodiscard]] Result<void> check_operator(const planner::OpSpec& op);
+
+/// Checks the operands of the ranks that this process holds; check_operator() must have passed. Does not check that
+/// ranks agree. Errors: as check_buffers, check_bags and check_choices; Unsupported, naming the rank, for B as [n, k]
+/// and for counts in device memory.
+/// @param backend  its name, for messages
+[[nodiscard]] Result<void> check_operands(const planner::OpSpec& op, std::span<const int> ranks,
+                                          std::span<const RankBuffers> buffers, std::string_view backend);
 
 /// Errors: Unsupported, naming the bytes, if the machine has less than `needed_bytes` of memory available.
 [[nodiscard]] Result<void> check_memory(std::int64_t needed_bytes);

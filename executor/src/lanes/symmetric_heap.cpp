@@ -8,6 +8,7 @@
 #include <string>
 
 #include "mc2/planner/error.hpp"
+#include "mc2/planner/units.hpp"
 
 namespace mc2::executor::lanes {
 namespace {
@@ -15,13 +16,11 @@ namespace {
 constexpr std::size_t kSmallPageBytes = 4096;
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20U;
 
-std::size_t round_up(std::size_t value, std::size_t step) { return (value + step - 1) / step * step; }
-
 } // namespace
 
 SymmetricHeap::SymmetricHeap(int world_size, std::size_t bytes_per_rank) : bytes_per_rank_(bytes_per_rank) {
   const std::size_t at_least_one = std::max<std::size_t>(bytes_per_rank, 1); // mmap refuses 0 bytes
-  stride_bytes_ = round_up(at_least_one, bytes_per_rank < kHugePageBytes ? kSmallPageBytes : kHugePageBytes);
+  stride_bytes_ = planner::align_up(at_least_one, bytes_per_rank < kHugePageBytes ? kSmallPageBytes : kHugePageBytes);
   mapped_bytes_ = stride_bytes_ * static_cast<std::size_t>(world_size);
   void* base = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) {

@@ -1,4 +1,6 @@
+#include <unistd.h>
 #include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -32,6 +34,17 @@
 
 namespace mc2::cli {
 namespace {
+
+/// Lets a question for a range of m end on an interrupt, and shows on a terminal how far it is.
+void watch_range(finder::PlanQuestion& question, std::int64_t first_m) {
+  question.is_stopped = [] { return is_interrupted(); };
+  if (isatty(STDERR_FILENO) == 0) return;
+  const auto progress = std::make_shared<ProgressLine>("plan"); // shared by copies of the function
+  question.on_planned = [progress, first_m, last_m = question.op.m](std::int64_t m) {
+    progress->update(static_cast<double>(m - first_m) / static_cast<double>(last_m - first_m + 1),
+                     "m=" + std::to_string(m));
+  };
+}
 
 /// What the page says in addition to the plan.
 struct About {
@@ -309,7 +322,8 @@ Result<planner::Plan> PlanCommand::plan_on_device(const store::PlanRequest& requ
 Result<planner::PlanRanges> PlanCommand::ranges_here(const store::PlanRequest& request) const {
   MC2_ASSIGN(const auto here, machine.fingerprint(request.op.world_size));
   MC2_TRY(check_variant(request.op));
-  MC2_ASSIGN(const auto question, question_on(here, request));
+  MC2_ASSIGN(auto question, question_on(here, request));
+  watch_range(question, *op.first_m);
   MC2_ASSIGN(auto layers, open_to_look_up(store, *server, request.op, here));
   finder::SharedLayers shared(layers);
   const finder::ModelPlaces places{.given = {}, .kept = finder::with_short_reasons(finder::kept_in(shared))};
@@ -336,14 +350,16 @@ Result<planner::PlanRanges> PlanCommand::ranges_on_device(const store::PlanReque
   MC2_ASSIGN(const auto imported, ImportedStore::open(store));
   const planner::PlanOptions limits = limits_on_device(request);
   MC2_ASSIGN(const auto costs, imported.costs(device, request.op, limits));
-  MC2_ASSIGN(const auto question, question_of(costs.model, request));
+  MC2_ASSIGN(auto question, question_of(costs.model, request));
+  watch_range(question, *op.first_m);
   return finder::find_ranges(finder::finding_on_device(device, limits, imported.kept()), question, *op.first_m);
 }
 
 Result<planner::PlanRanges> PlanCommand::ranges_described(const store::PlanRequest& request,
                                                           const std::optional<planner::CostModel>& model) const {
   MC2_ASSIGN(const auto named, described_model(request, model));
-  MC2_ASSIGN(const auto question, question_of(named, request));
+  MC2_ASSIGN(auto question, question_of(named, request));
+  watch_range(question, *op.first_m);
   if (topology_file.empty()) return finder::find_ranges({.given = {named}}, question, *op.first_m);
   MC2_ASSIGN(auto topology, read_topology(topology_file));
   return finder::find_ranges(finder::finding_on_topology(std::move(topology), model), question, *op.first_m);
@@ -375,15 +391,11 @@ std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) con
 }
 
 /// What the options assume of the costs, and what they minimise other than the expected makespan.
-std::vector<std::string> assumption_notes(const planner::PlanOptions& options) {
-  std::vector<std::string> assumed;
-  if (const auto& slowdown = options.contention)
-    assumed.push_back("compute " + number_text(slowdown->compute, 3) + " times and communication " +
-                      number_text(slowdown->communication, 3) + " times as long beside the other lane");
-  if (options.block_overhead_us)
-    assumed.push_back("a fixed cost of " + time_text(*options.block_overhead_us) + " for each block on each lane");
+/// @param shows_reason  whether the plan's reason, which has the assumptions, is shown
+std::vector<std::string> assumption_notes(const planner::PlanOptions& options, const planner::Plan& plan,
+                                          bool shows_reason) {
   std::vector<std::string> notes;
-  if (!assumed.empty()) notes.push_back("assumed as asked: " + list_text(assumed, "; "));
+  if (options.has_assumptions() && !shows_reason) notes.push_back(planner::assumptions_text(options, plan));
   if (options.objective_quantile != planner::PlanOptions().objective_quantile)
     notes.push_back("as asked, the plan minimises the " + number_text(options.objective_quantile, 3) +
                     " quantile of the makespan");
@@ -428,14 +440,16 @@ Result<ExitCode> PlanCommand::run() const {
   }
   About about;
   MC2_ASSIGN(const auto found, plan(asked, model, about));
-  for (auto& note : assumption_notes(asked.options)) about.notes.push_back(std::move(note));
+  const bool has_several_tables = asked.options.counts.size() > found.counts.size();
+  for (auto& note : assumption_notes(asked.options, found, is_verbose || has_several_tables))
+    about.notes.push_back(std::move(note));
   if (!found.counts.empty() && found.counts.size() == asked.options.counts.size() && !is_json)
     for (auto& note : skew_notes(found, asked, model)) about.notes.push_back(std::move(note));
   if (!is_json && !is_elsewhere() && !is_anchored) {
     if (const auto load = load_note_now(machine.backend))
       about.notes.push_back(*load + "; --anchor measures this machine as it is");
   }
-  if (asked.options.counts.size() > found.counts.size()) about.notes.push_back("why: " + found.reason);
+  if (has_several_tables && !is_verbose) about.notes.push_back("why: " + found.reason);
   return show(store::pretty(store::encode(found)), page(found, about));
 }
 

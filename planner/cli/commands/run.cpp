@@ -152,17 +152,15 @@ Result<planner::Plan> RunCommand::predict_for(const planner::RowCounts& wanted, 
                                 .variant = plan.variant,
                                 .may_transfer = !no_transfer};
   question.options->counts = wanted;
-  finder::SharedLayers shared(*layers);
-  MC2_ASSIGN(const auto found, finder::find_model({.given = {}, .kept = finder::kept_in(shared)}, question));
+  MC2_ASSIGN(const auto found, finder::find_model(*layers, question));
   return finder::with_prediction(plan, found, question);
 }
 
 /// The measurement to keep, with the model's present prediction of the uncut parts if there is a model.
 store::Measurement RunCommand::measurement_of(const profiler::Contender& raced, const planner::Plan& plan,
                                               store::Layers& layers) const {
-  finder::SharedLayers shared(layers);
-  const auto found = finder::find_model({.given = {}, .kept = finder::kept_in(shared)},
-                                        {.op = plan.op, .machine = plan.fingerprint, .may_transfer = !no_transfer});
+  const auto found =
+      finder::find_model(layers, {.op = plan.op, .machine = plan.fingerprint, .may_transfer = !no_transfer});
   if (!found) return embed::measurement_of(raced, plan);
   return embed::measurement_of(raced, plan, finder::as_it_is_now(found.value(), plan.op));
 }

@@ -19,6 +19,7 @@
 #include "options/model_file.hpp"
 #include "options/number_list.hpp"
 #include "options/numbers.hpp"
+#include "options/shapes.hpp"
 #include "options/topology_files.hpp"
 #include "pages/report.hpp"
 #include "pages/sweep_page.hpp"
@@ -101,7 +102,12 @@ struct SweepCommand {
 Result<std::vector<LayerShape>> read_layers(const std::string& file) {
   if (file.empty()) return built_in_layers();
   MC2_ASSIGN(const auto content, read_file(file));
-  return parse_layer_shapes(content, file);
+  auto layers = parse_layer_shapes(content, file);
+  if (layers || !parse_shapes(content, file, {})) return layers;
+  return Error{layers.error().code, file,
+               std::string("lists operators, as mc2 tune --shapes takes them; here, --m and --ranks are swept for "
+                           "layers, with the columns ") +
+                   kLayerColumns};
 }
 
 /// Keeps the layers of the wanted models. Errors: UnknownName for a model that no layer has, with the known ones.
@@ -330,9 +336,9 @@ constexpr const char* kSweepNotes =
 Command add_sweep(CLI::App& app) {
   auto command = std::make_shared<SweepCommand>();
   auto* sub = app.add_subcommand("sweep", "a table of plans: layers x kinds x ranks x m");
-  sub->add_option(
-      "--shapes", command->shapes_file,
-      std::string("CSV of layers: ") + kLayerColumns + kExpertColumnsHelp + " (default: published LLMs, data/llm/)");
+  sub->add_option("--shapes", command->shapes_file,
+                  std::string("CSV of layers: ") + kLayerColumns + kExpertColumnsHelp +
+                      "; the file of mc2 tune --shapes is another one (default: published LLMs, data/llm/)");
   sub->add_option("--models", command->models, "only the layers of these models")->delimiter(',');
   sub->add_option("--m", command->all_m,
                   "rows of one rank's product, as numbers and first:last:step: tokens or, for experts, the rows that "

@@ -9,6 +9,7 @@
 #include "mc2/embed/store_keeper.hpp"
 #include "mc2/embed/workbench.hpp"
 #include "mc2/store/codec.hpp"
+#include "options/layer_shapes.hpp"
 #include "options/server_options.hpp"
 #include "options/shapes.hpp"
 #include "options/sweep_options.hpp"
@@ -108,7 +109,11 @@ Result<std::vector<planner::OpSpec>> TuneCommand::shapes() const {
   }
   if (op.is_given()) return Error{ErrorCode::InvalidSpec, "--shapes", "names the shapes; leave out --m, --n and --k"};
   MC2_ASSIGN(const auto content, read_file(shapes_file));
-  return parse_shapes(content, shapes_file, op);
+  auto shapes = parse_shapes(content, shapes_file, op);
+  if (shapes || !parse_layer_shapes(content, shapes_file)) return shapes;
+  return Error{shapes.error().code, shapes_file,
+               "lists layers, as mc2 sweep --shapes takes them; tuning needs operators, with the columns m, n, k and "
+               "the optional ones in mc2 tune --help"};
 }
 
 Result<void> TuneCommand::check_support(const std::vector<planner::OpSpec>& list) const {

@@ -33,10 +33,7 @@ std::optional<SteppedRange> to_range(std::string_view text, const NumberListLimi
 Result<std::vector<std::int64_t>> parse_number_list(std::string_view text, const std::string& field,
                                                     const NumberListLimits& limits) {
   std::vector<std::int64_t> numbers;
-  for (std::size_t position = 0; position <= text.size();) {
-    const std::size_t end = std::min(text.find(',', position), text.size());
-    const std::string_view part = text.substr(position, end - position);
-    position = end + 1;
+  for (const std::string_view part : split(text, ',')) {
     const auto range = to_range(part, limits);
     if (!range)
       return Error{ErrorCode::InvalidSpec, field,

@@ -186,6 +186,7 @@ Result<std::vector<ComparedRow>> compare_plans(const planner::Plan& a, const pla
   // A plan has no interval for its uncut parts; their relative interval is taken to be that of its makespan.
   const auto as_well = [](double us, const planner::Plan& plan) {
     const TimeInterval known = predicted(plan.makespan);
+    if (!(known.us > 0)) return known_to(kUnknownNoise, us);
     return TimeInterval{us, us * known.low_us / known.us, us * known.high_us / known.us};
   };
   for (const auto& [name, part] : {std::pair("serial, predicted", &planner::Plan::serial_us),

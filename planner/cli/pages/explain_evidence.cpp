@@ -47,9 +47,8 @@ void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layer
   if (!evidence.model) {
     // A transferred plan is explained by the model that it was transferred from.
     const bool is_transferred = plan.makespan.provenance == planner::Provenance::Extrapolated;
-    finder::SharedLayers shared(layers);
-    auto model = finder::find_model({.given = {}, .kept = finder::kept_in(shared)},
-                                    {.op = plan.op, .machine = plan.fingerprint, .may_transfer = is_transferred});
+    auto model =
+        finder::find_model(layers, {.op = plan.op, .machine = plan.fingerprint, .may_transfer = is_transferred});
     if (model) {
       if (!plan.validation) // a raced plan was made for the model's speed
         evidence.now = finder::as_it_is_now(model.value(), plan.op);
@@ -69,7 +68,7 @@ void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layer
   if (!measurements || !plan.overlaps()) return; // kept races overlapped, even uncut ones
   if (!plan.counts.empty()) return;              // kept races are of equal counts
   for (auto& measurement : measurements.value())
-    if (measurement.cut == plan.cut && measurement.variant == plan.variant) evidence.measurement = measurement;
+    if (planner::is_same_choice(measurement, plan)) evidence.measurement = measurement;
 }
 
 void drop_foreign(Evidence& evidence, const planner::Plan& plan) {

@@ -68,7 +68,7 @@ Result<ImageFile> ImageFile::open(const std::string& file, const char* option) {
     return Error{ErrorCode::InvalidSpec, option, "'" + file + "' is a directory; name a file"};
   if (is_png && run_converter({"--version"}) != 0)
     return Error{ErrorCode::Unsupported, option,
-                 "PNG needs the program rsvg-convert (Debian package librsvg2-bin); or name a file that ends in .svg"};
+                 "PNG needs the program rsvg-convert (Debian package librsvg2-bin); SVG (.svg) does not"};
   return ImageFile(path, is_png);
 }
 

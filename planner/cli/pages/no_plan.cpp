@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "context.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 
 namespace mc2::cli {
@@ -45,13 +46,6 @@ Distance distance_to(const store::Listed& kept, const planner::OpSpec& op, const
   return distance;
 }
 
-std::string listed(const std::vector<std::string>& words) {
-  std::string text;
-  for (std::size_t i = 0; i < words.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
-  return text;
-}
-
 /// How to name the machine: the option that selects it, or "the machine" with the first fact that differs.
 std::string machine_option(const planner::Fingerprint& here, const planner::Fingerprint& there) {
   for (const char* name : {"backend", "link"})
@@ -85,7 +79,7 @@ std::string nearest_kept(const planner::OpSpec& op, const planner::Fingerprint& 
       for (const auto& there : machines.value())
         if (there.digest == nearest->key.fingerprint_digest)
           options.back() = machine_option(machine, there.fingerprint);
-  return nearest->key.op.text() + "; different: " + listed(options);
+  return nearest->key.op.text() + "; different: " + and_text(options);
 }
 
 /// The operator of the newest samples that a model of `op` could be fitted to.

@@ -138,8 +138,7 @@ std::string use_text(const Refinement& refinement) {
   const CutBelief* fastest = nullptr;
   for (const CutBelief& cut : refinement.measured)
     if (cut.is_believed && (fastest == nullptr || cut.measured_us < fastest->measured_us)) fastest = &cut;
-  const bool is_plan =
-      fastest == nullptr || (fastest->cut == refinement.plan.cut && fastest->variant == refinement.plan.variant);
+  const bool is_plan = fastest == nullptr || planner::is_same_choice(*fastest, refinement.plan);
   return "use: " + refinement.plan.cut.text() +
          (is_plan ? ", the fastest that was measured"
                   : ", the fastest after correction for the machine's changes of speed and for measuring error");

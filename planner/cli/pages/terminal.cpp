@@ -44,7 +44,8 @@ std::string seconds_text(std::chrono::milliseconds time) {
 
 /// A budget can be used up before the last step ends.
 std::string remaining_text(std::chrono::milliseconds time) {
-  return time.count() > 0 ? "about " + seconds_text(time) + " left" : "ending";
+  if (time.count() <= 0) return "ending";
+  return (time < std::chrono::seconds(1) ? "less than 1 s" : "about " + seconds_text(time)) + " left";
 }
 
 } // namespace

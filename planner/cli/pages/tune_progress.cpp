@@ -7,7 +7,7 @@ namespace {
 
 /// What is left of the budget, in whole seconds; nothing once it is spent. The least that statistics need may take
 /// longer: then this says nothing either.
-std::string limit_text(const profiler::TuneProgress& progress) {
+std::string limit_text(const profiler::Progress& progress) {
   const auto left = progress.budget_left;
   if (!left || left->count() <= 0 || *left < progress.remaining) return {};
   return "; at most " + std::to_string((left->count() + 999) / 1000) + " s";
@@ -16,13 +16,13 @@ std::string limit_text(const profiler::TuneProgress& progress) {
 } // namespace
 
 profiler::TuneHooks TuneProgressLine::hooks() {
-  return {.on_progress = [this](const profiler::TuneProgress& progress) { show(progress); },
+  return {.on_progress = [this](const profiler::Progress& progress) { show(progress); },
           .on_line = [this](const std::string& text) { tell(text); },
           .on_race = {}, // the page shows the race
           .is_cancelled = &is_interrupted};
 }
 
-void TuneProgressLine::show(const profiler::TuneProgress& progress) {
+void TuneProgressLine::show(const profiler::Progress& progress) {
   if (!line_ || progress.label != label_) {
     clear();
     label_ = progress.label;

@@ -17,7 +17,7 @@ class TuneProgressLine {
   void clear() { line_.reset(); }
 
  private:
-  void show(const profiler::TuneProgress& progress);
+  void show(const profiler::Progress& progress);
   void tell(const std::string& text);
 
   std::string label_;

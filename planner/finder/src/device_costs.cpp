@@ -73,10 +73,7 @@ void note_source(const std::string& device, DeviceCosts& costs) {
 /// The costs before measured cuts recalibrate them. Errors: as device_costs.
 Result<DeviceCosts> costs_of_parts(const std::string& device, const OpSpec& op, const planner::PlanOptions& limits,
                                    const std::optional<Kept>& kept) {
-  std::vector<Profile> profiles;
-  if (kept) {
-    MC2_ASSIGN(profiles, kept->list_profiles(store::imported_fields(device)));
-  }
+  auto profiles = kept ? kept->list_profiles(store::imported_fields(device)) : std::vector<Profile>();
   MC2_ASSIGN(const auto imported, store::join_imported(device, std::move(profiles)));
   const Profile profile = imported.profile_for(op);
   auto published = planner::device_model(device, op);

@@ -130,7 +130,7 @@ class Segments {
     const auto label = [&](planner::Plan plan) { return labelled(std::move(plan), found, question_); };
     const auto model_from = [&](std::int64_t m) { return model_until(found, m, last_m); };
     MC2_ASSIGN(auto part, planner::plan_ranges(question_.op, next_m_, last_m, model_from, options_of(question_), label,
-                                               question_.is_stopped));
+                                               question_.is_stopped, question_.on_planned));
     for (PlanRange& range : part.ranges) add(result_, std::move(range));
     result_.planned_count += part.planned_count;
     return {};

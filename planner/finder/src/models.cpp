@@ -130,6 +130,11 @@ Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& que
   return found;
 }
 
+Result<FoundModel> find_model(store::Layers& layers, const PlanQuestion& question) {
+  SharedLayers shared(layers);
+  return find_model({.given = {}, .kept = kept_in(shared)}, question);
+}
+
 Result<FoundModel> found_given(CostModel model, PlanQuestion& question) {
   question.machine = model.fingerprint;
   auto found = find_model({.given = {model}}, question);
@@ -201,7 +206,7 @@ planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQu
       plan.makespan.reason += "; samples of one session: this machine's changes of speed are unknown";
   }
   if (question.time_lanes) {
-    plan = planner::with_wider_makespan(found.model.anchored_interval.value_or(0), std::move(plan));
+    plan = planner::with_wider_makespan(planner::anchored_interval_of(found.model, plan), std::move(plan));
     plan.makespan.reason += "; at the speed that the lanes have now";
   } else if (const auto level = level_at(found, plan.op); level.run_count > 0) {
     plan.makespan.reason += "; " + level_text(level);
@@ -224,6 +229,7 @@ Result<planner::Plan> predict_with(const FoundModel& found, const PlanQuestion& 
   const auto assumed = planner::assume(as_it_is_now(found, question.op), options);
   MC2_ASSIGN(auto plan, planner::predict_cut(question.op, assumed.model, cut, options.counts));
   plan.block_overhead_us = options.block_overhead_us;
+  if (options.has_assumptions()) plan.reason += "; " + planner::assumptions_text(options, plan);
   return labelled(std::move(plan), found, question);
 }
 
@@ -270,7 +276,7 @@ std::string why_stale(const planner::Plan& kept, const planner::Plan& best, cons
   const auto has_moved = [](double factor) { return std::abs(std::log(factor)) > std::log1p(kSameSpeed); };
   if (has_moved(level.compute) || has_moved(level.communication)) return level_text(level);
   const bool is_raced = !best.overlaps() || std::ranges::any_of(kept.runners_up, [&](const planner::RunnerUp& other) {
-    return other.cut == best.cut && other.variant == best.variant;
+    return planner::is_same_choice(other, best);
   });
   const std::string race = !kept.validation ? "it was not raced"
                            : is_raced       ? "its race contradicts what the model predicts now"

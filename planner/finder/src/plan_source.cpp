@@ -92,7 +92,8 @@ std::string_view to_string(Origin origin) noexcept {
 }
 
 bool is_stopgap(const planner::Plan& plan) noexcept {
-  return plan.makespan.provenance == planner::Provenance::Extrapolated && !plan.validation;
+  // The provenance of a transferred plan may be Analytic.
+  return (plan.makespan.provenance == planner::Provenance::Extrapolated || plan.is_transferred()) && !plan.validation;
 }
 
 bool is_stopgap(const planner::Plan& plan, const FoundModel& made_from) noexcept {

@@ -66,7 +66,7 @@ bool BlockPassing::shares_waves(const BlockSplit& split) const noexcept {
 
 std::optional<BlockSplit> BlockPassing::halves_of_one(std::int64_t rows) const noexcept {
   if (!waves_ || rows >= 2 * waves_->least_rows() || options_.max_block_count < 2) return std::nullopt;
-  const std::int64_t half = ceil_div(ceil_div(rows, 2), options_.alignment) * options_.alignment;
+  const std::int64_t half = align_up(ceil_div(rows, 2), options_.alignment);
   const std::int64_t rest = rows - half;
   if (std::min(half, rest) < options_.min_block_rows) return std::nullopt;
   return rest == half ? BlockSplit{half, 2} : BlockSplit{half, 1, rest, false};

@@ -27,7 +27,7 @@ inline constexpr std::int64_t kMaxUnitCount = 1024;
 template <typename Visit, typename IsHopeless>
 void for_each_member(std::int64_t rows, const PlanOptions& options, const Visit& visit, const IsHopeless& is_hopeless) {
   const std::int64_t step = family_step(rows, options);
-  const std::int64_t first_long = ceil_div(std::max(options.min_block_rows, step), step) * step;
+  const std::int64_t first_long = align_up(std::max(options.min_block_rows, step), step);
   for (std::int64_t long_rows = first_long; long_rows < rows; long_rows += step) {
     if (is_hopeless(long_rows)) continue;
     const std::int64_t most = std::min(rows / long_rows, options.max_block_count);

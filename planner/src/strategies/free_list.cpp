@@ -233,7 +233,7 @@ std::vector<RunnerUp> runners_up(const Problem& problem, const Found& found, con
   const auto wanted = static_cast<std::size_t>(problem.options.runner_up_count);
   std::vector<RunnerUp> losers;
   const auto add = [&](const VariantCost& cost, const Cut& cut) {
-    if (cut == plan.cut && cost.variant == plan.variant) return;
+    if (is_choice(plan, cut, cost.variant)) return;
     // Not cutting is shown even when many cuts beat it, as in strategy search.
     const bool is_uncut = plan.is_cut() && cut.block_rows.size() == 1;
     if (is_uncut || losers.size() < wanted) losers.push_back(to_runner_up(problem, plan, cost, cut));

@@ -342,6 +342,19 @@ Estimate judged_estimate(const Problem& problem, const VariantCost& cost, const 
   return estimate;
 }
 
+/// Says which uncut part lies outside what was measured, where the plan itself does not.
+void tell_of_serial(const Problem& problem, const VariantCost& serial, Estimate& estimate) {
+  if (problem.routed || estimate.provenance > Provenance::Interpolated) return;
+  const auto rows = static_cast<double>(problem.rows);
+  const auto tell = [&](const CostCurve& curve, const char* lane, double x) {
+    if (curve.provenance(x) != Provenance::Extrapolated) return;
+    estimate.reason += "; serial, and so the benefit, is extrapolated: " + number_text(x, 6) + " " +
+                       std::string(to_string(curve.axis)) + " is outside the " + lane + " curve's " + range_text(curve);
+  };
+  if (&serial != problem.serial_cost) tell(serial.compute.curve, "compute", rows); // else it was measured
+  tell(serial.communication.curve, "communication", rows * problem.message_bytes_per_unit);
+}
+
 /// A model answers for every length of its operator's cut axis, but for no other operator.
 Result<void> match(const OpSpec& op, const OpSpec& model) {
   if (has_same_block_costs(model, op)) return {};
@@ -539,6 +552,7 @@ Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, st
   plan.bound = plan.communication_us > plan.compute_us ? Bound::Communication : Bound::Compute;
   plan.timeline = timeline_of(problem, cost, passing, times, cut);
   plan.makespan = judged_estimate(problem, cost, cut);
+  tell_of_serial(problem, serial, plan.makespan);
   plan.makespan.us = plan.timeline.makespan_us;
   fill_interval(problem, cost, times, plan.makespan);
   if (plan.serial_us > 0) plan.benefit_interval = benefit_interval_of(problem, cost, times, plan);

@@ -120,7 +120,7 @@ std::string choice_reason(const Plan& plan) {
 void add_runners_up(const Problem& problem, const Shortlist& shortlist, const VariantCost& uncut, Plan& plan) {
   const auto wanted = static_cast<std::size_t>(problem.options.runner_up_count);
   const auto add = [&](const VariantCost& cost, const Cut& cut) {
-    if (cut == plan.cut && cost.variant == plan.variant) return;
+    if (is_choice(plan, cut, cost.variant)) return;
     plan.runners_up.push_back(to_runner_up(problem, plan, cost, cut));
   };
   for (const auto& entry : shortlist.entries())

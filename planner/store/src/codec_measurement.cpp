@@ -5,26 +5,18 @@
 namespace mc2::store {
 
 Result<void> Measurement::validate() const {
-  MC2_TRY(planner::validate_measured_time("fused_us", fused_us));
-  for (const auto& [field, us] : {std::pair{"serial_us", serial_us},
-                                  {"compute_us", compute_us},
-                                  {"communication_us", communication_us},
-                                  {"predicted_us", predicted_us},
+  MC2_TRY(planner::validate_cut_times(*this));
+  for (const auto& [field, us] : {std::pair{"predicted_us", predicted_us},
                                   {"predicted_compute_us", predicted_compute_us},
                                   {"predicted_communication_us", predicted_communication_us},
-                                  {"predicted_serial_us", predicted_serial_us},
-                                  {"compute_blocks_us", compute_blocks_us},
-                                  {"communication_blocks_us", communication_blocks_us}})
+                                  {"predicted_serial_us", predicted_serial_us}})
     MC2_TRY(planner::validate_known_time(field, us));
   if ((predicted_compute_us > 0) != (predicted_communication_us > 0))
     return Error{ErrorCode::InvalidSpec, "predicted_compute_us", "needs predicted_communication_us, and the reverse"};
   if (predicted_serial_us > 0 && !(predicted_compute_us > 0))
     return Error{ErrorCode::InvalidSpec, "predicted_serial_us", "needs predicted_compute_us"};
-  if (!(relative_error >= 0 && relative_error < 1))
-    return Error{ErrorCode::InvalidSpec, "relative_error", "must be at least 0 and below 1"};
   if (run_count < 1)
     return Error{ErrorCode::InvalidSpec, "pair_count", "is " + std::to_string(run_count) + "; must be at least 1"};
-  MC2_TRY(planner::validate_block_times(*this));
   return planner::validate_benefit(benefit, benefit_low, benefit_high);
 }
 

@@ -90,11 +90,17 @@ inline constexpr auto kFields<planner::LaneCost> = std::tuple(field("curve", &pl
                                                                            &planner::LaneCost::slowdown_interval));
 
 template <>
-inline constexpr auto kFields<planner::VariantCost> =
-    std::tuple(field("variant", &planner::VariantCost::variant), field("compute", &planner::VariantCost::compute),
-               field("communication", &planner::VariantCost::communication),
-               field("local_compute", &planner::VariantCost::local_compute),
-               field_if_set("run_us", &planner::VariantCost::run_us));
+inline constexpr auto kFields<planner::CostStep> =
+    std::tuple(field("compute_slowdown", &planner::CostStep::compute_slowdown),
+               field("communication_slowdown", &planner::CostStep::communication_slowdown),
+               field("fixed_us", &planner::CostStep::fixed_us), field("run_us", &planner::CostStep::run_us));
+
+template <>
+inline constexpr auto kFields<planner::VariantCost> = std::tuple(
+    field("variant", &planner::VariantCost::variant), field("compute", &planner::VariantCost::compute),
+    field("communication", &planner::VariantCost::communication),
+    field("local_compute", &planner::VariantCost::local_compute), field_if_set("run_us", &planner::VariantCost::run_us),
+    field_if_set("open_steps", &planner::VariantCost::open_steps));
 
 template <>
 inline constexpr auto kFields<planner::SerialRun> = std::tuple(field("variant", &planner::SerialRun::variant),

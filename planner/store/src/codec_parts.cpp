@@ -1,7 +1,6 @@
 #include "codec_parts.hpp"
 
 #include <cmath>
-#include <numeric>
 #include <stdexcept>
 
 #include "mc2/planner/text.hpp"
@@ -73,13 +72,10 @@ void refuse_rows_for_columns(const Node& node, CutAxis axis) {
 }
 
 Result<void> check_cut(const planner::Cut& cut, const planner::OpSpec& op) {
-  const CutAxis axis = planner::cut_axis(op);
-  const std::int64_t expected = planner::cut_axis_length(op);
-  const auto sum = std::accumulate(cut.block_rows.begin(), cut.block_rows.end(), std::int64_t{0});
-  if (sum == expected) return {};
-  return Error{ErrorCode::InvalidSpec, "cut." + std::string(block_key(axis)),
-               "blocks sum to " + std::to_string(sum) + "; must sum to the " + std::to_string(expected) + " " +
-                   std::string(to_string(axis)) + " of the cut axis"};
+  const auto verdict = planner::validate_cut(op, cut);
+  if (verdict) return verdict;
+  // The planner's field is "blocks"; the document's key is that of the axis.
+  return Error{verdict.error().code, "cut." + std::string(block_key(planner::cut_axis(op))), verdict.error().message};
 }
 
 } // namespace mc2::store

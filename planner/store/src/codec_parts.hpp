@@ -68,7 +68,7 @@ inline constexpr auto kFields<planner::Timeline> = std::tuple(field("first", &pl
                                                               field("makespan_us", &planner::Timeline::makespan_us),
                                                               field("overlap_us", &planner::Timeline::overlap_us));
 
-/// Checks that the blocks, each of which is legal, sum to the operator's cut axis.
+/// planner::validate_cut, whose errors get the key of the blocks in a document as their field.
 [[nodiscard]] Result<void> check_cut(const planner::Cut& cut, const planner::OpSpec& op);
 
 /// Checks a plan's cut, and the plan by Plan::validate.

@@ -76,7 +76,8 @@ PlanOptions PlanRequest::options_with(const PlanOptions& usual) const {
   PlanOptions result = options;
   if (!has_alignment) result.alignment = usual.alignment;
   if (!has_min_block_rows) result.min_block_rows = result.alignment;
-  if (result.max_block_count == PlanOptions().max_block_count) result.max_block_count = usual.max_block_count;
+  if (!has_max_block_count && result.max_block_count == PlanOptions().max_block_count)
+    result.max_block_count = usual.max_block_count;
   return result;
 }
 

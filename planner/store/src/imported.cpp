@@ -76,8 +76,9 @@ Error nothing_imported(const planner::OpSpec& op, const std::string& device) {
   return {ErrorCode::NotFound, "device", "nothing was imported for " + op.text() + " on '" + device + "'"};
 }
 
-Result<ImportedMachine> join_imported(const std::string& device, std::vector<Profile> profiles) {
-  ImportedMachine machine{{imported_fields(device)}, std::move(profiles)};
+Result<ImportedMachine> join_imported(const std::string& device, Result<std::vector<Profile>> profiles) {
+  ImportedMachine machine{{imported_fields(device)}, {}};
+  MC2_ASSIGN(machine.profiles, std::move(profiles));
   for (const auto& profile : machine.profiles) {
     MC2_ASSIGN(machine.fingerprint, joined(machine.fingerprint, profile.fingerprint));
   }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <ranges>
 #include <type_traits>
 #include <utility>
 
@@ -44,6 +45,18 @@ auto listed_in(const std::vector<Store>& stores, const List& list) {
   std::remove_cvref_t<decltype(list(stores.front()).value())> all;
   for (const Store& store : stores)
     if (auto listed = list(store)) std::ranges::move(listed.value(), std::back_inserter(all));
+  return all;
+}
+
+/// As listed_in(), with the stores in this order. Errors: those of list(own).
+template <typename Stores, typename List>
+auto listed_with(const Store& own, const Stores& stores, const List& list) -> decltype(list(own)) {
+  std::remove_cvref_t<decltype(list(own).value())> all;
+  for (const Store& store : stores) {
+    auto listed = list(store);
+    if (!listed && &store == &own) return listed;
+    if (listed) std::ranges::move(listed.value(), std::back_inserter(all));
+  }
   return all;
 }
 
@@ -146,21 +159,14 @@ std::vector<PlanKey> Layers::list_plan_keys(const std::string& fingerprint_diges
   return keys;
 }
 
-std::vector<planner::Profile> Layers::list_profiles(const std::map<std::string, std::string>& fields) const {
-  return listed_in(stores_, [&](const Store& store) { return store.list_profiles(fields); });
+Result<std::vector<planner::Profile>> Layers::list_profiles(const std::map<std::string, std::string>& fields) const {
+  return listed_with(stores_.front(), stores_, [&](const Store& store) { return store.list_profiles(fields); });
 }
 
 Result<std::vector<Measurement>> Layers::list_measured_cuts(const std::string& device,
                                                             const planner::OpSpec& op) const {
-  std::vector<Measurement> measured;
-  for (const Store& store : stores_) {
-    auto listed = store::list_measured_cuts(store, device, op);
-    if (!listed && &store == &stores_.front()) return listed;
-    if (!listed) continue;
-    auto& found = listed.value();
-    measured.insert(measured.begin(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
-  }
-  return measured;
+  return listed_with(stores_.front(), stores_ | std::views::reverse,
+                     [&](const Store& store) { return store::list_measured_cuts(store, device, op); });
 }
 
 } // namespace mc2::store

@@ -7,7 +7,6 @@
 #include <set>
 #include <utility>
 
-#include "codec_parts.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "sqlite_errors.hpp"
@@ -308,6 +307,12 @@ Result<Record> current_record(const SQLite::Statement& statement, Table table, c
   if (record && record.value().key != key)
     return damaged(table, record.value().row_id, "its key differs from the key under which it was found");
   return record;
+}
+
+Error not_decoded(Table table, const Record& record, const Error& why) {
+  return {why.code == ErrorCode::Stale ? ErrorCode::Stale : ErrorCode::Corrupt, "",
+          std::string(traits_of(table).noun) + " in row " + std::to_string(record.row_id) + " cannot be read (" +
+              why.text() + ")"};
 }
 
 std::optional<Table> table_of(std::string_view noun) noexcept {

@@ -10,8 +10,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "codec_parts.hpp"
 #include "mc2/planner/error.hpp"
 #include "mc2/store/store.hpp"
 
@@ -34,6 +36,9 @@ struct TableTraits {
 /// All tables, in the order of schemas/sql/001_initial.sql.
 [[nodiscard]] const std::array<TableTraits, 4>& all_tables() noexcept;
 [[nodiscard]] const TableTraits& traits_of(Table table);
+
+/// Keeps a batch of samples far below the codec's limit of 64 MiB per document.
+inline constexpr std::size_t kSamplesPerBatch = 10'000;
 
 /// The content of a row, before it is inserted or after it was read. `key.purpose` is empty except for plans.
 struct Record {
@@ -93,16 +98,35 @@ void bind_key(SQLite::Statement& statement, Table table, const PlanKey& key);
 /// Inserts the row of a change. Replaces a row with the same number, and one with the same key if keys are unique.
 void put_raw(SQLite::Database& database, Table table, const Change& change);
 
+/// The error for a record whose checksum is right, but whose document was refused as `why`: Stale if its blocks are
+/// along another axis than today's, else Corrupt, as it was kept by an mc2 with other rules.
+[[nodiscard]] Error not_decoded(Table table, const Record& record, const Error& why);
+
+/// Decodes the document of a record. Errors: as not_decoded().
+template <typename T>
+[[nodiscard]] Result<T> decoded(Table table, const Record& record) {
+  auto value = decode_document<T>(record.document);
+  if (!value) return not_decoded(table, record, value.error());
+  return value;
+}
+
+/// Calls use(value, record) for every row of a select_sql statement that can be read; Store::check() reports the
+/// others.
+template <typename T, typename Use>
+void each_readable(SQLite::Statement& statement, Table table, const Use& use) {
+  while (statement.executeStep()) {
+    const auto record = current_record(statement, table);
+    if (!record) continue;
+    if (auto value = decode_document<T>(record.value().document)) use(std::move(value).value(), record.value());
+  }
+}
+
 /// Whether a select_sql statement gives at least one undamaged row.
 [[nodiscard]] bool has_sound_row(SQLite::Statement& rows, Table table);
 
 /// The row under a key of a table with unique keys; none if there is no such row. Errors: Corrupt.
 [[nodiscard]] Result<std::optional<Record>> find_record(const SQLite::Database& database, Table table,
                                                         const PlanKey& key);
-
-/// SQL for the number of samples in the documents of sample_batch. Counts 0 for a document that is not JSON.
-inline constexpr std::string_view kSampleCountSql =
-    "coalesce(sum(CASE WHEN json_valid(document) THEN json_array_length(document, '$.samples') END), 0)";
 
 /// Called with a record whose document can be read, and the fingerprint in the document.
 using VisitRecord = std::function<void(const Record&, const planner::Fingerprint&)>;

@@ -38,6 +38,10 @@ bool is_damage(const SQLite::Exception& exception) noexcept {
 
 Error to_error(const SQLite::Exception& exception, const std::filesystem::path& path, const char* call) {
   const std::string said = exception.what();
+  if ((exception.getErrorCode() & 0xFF) == SQLITE_NOTADB) // its first page is foreign or lost: nothing to salvage
+    return {ErrorCode::Corrupt, path.string(),
+            "is no mc2 store (" + said +
+                "); name another file, restore it from an export or a backup, or move it away to start afresh"};
   if (is_damage(exception))
     return {
         ErrorCode::Corrupt, path.string(),

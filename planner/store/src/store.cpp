@@ -22,8 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Keeps a batch of samples far below the codec's limit of 64 MiB per document.
-constexpr std::size_t kSamplesPerBatch = 10'000;
 constexpr int kMaxValueBytes = 80 << 20;
 
 /// The absolute path of the file, symbolic links followed, since SQLite keeps its journal beside the file itself.
@@ -136,8 +134,17 @@ Result<void> require_readable_back(const T& value, const std::string& document) 
   return {};
 }
 
+/// Checks that documents of this machine may be kept. Stores of earlier releases may hold some that name no machine.
+/// Errors: Unsupported.
+Result<void> require_machine(const planner::Fingerprint& machine) {
+  if (!machine.fields.empty()) return machine.require_speeds();
+  return Error{ErrorCode::Unsupported, "fingerprint",
+               "is empty; give the fields that tell the machine from others, such as backend, device and ranks"};
+}
+
 /// Checks that an export with this purpose can be read back. Errors: InvalidSpec (purpose).
 Result<void> require_fit_purpose(const std::string& purpose) {
+  if (purpose.empty()) return Error{ErrorCode::InvalidSpec, "purpose", "is empty; \"tuned\" is usual"};
   ReadStatus status;
   const auto json = parse_json(dump(purpose));
   if (!json) return Error{ErrorCode::InvalidSpec, "purpose", json.error().message};
@@ -266,7 +273,7 @@ Result<void> Store::Impl::require_replaceable(Table table, const PlanKey& key, c
 
 Result<std::string> Store::Impl::put(const char* call, Table table, const planner::Fingerprint& fingerprint,
                                      Record record, const MayReplace& may_replace) {
-  MC2_TRY(fingerprint.require_speeds());
+  MC2_TRY(require_machine(fingerprint));
   return write_documents(call, [&]() -> Result<std::string> {
     MC2_TRY(require_replaceable(table, record.key, may_replace));
     if (table == Table::Model) // must not be older than its samples, even if the clock stepped back
@@ -286,7 +293,7 @@ Result<std::vector<std::string>> Store::append_samples(const planner::OpSpec& op
                                                        const planner::Fingerprint& fingerprint,
                                                        std::span<const planner::Sample> samples,
                                                        const std::string& created_at) {
-  MC2_TRY(fingerprint.require_speeds());
+  MC2_TRY(require_machine(fingerprint));
   MC2_ASSIGN(const auto records, sample_records(op, fingerprint, samples, created_at));
   return impl_->write_documents("Store::append_samples", [&]() -> Result<std::vector<std::string>> {
     put_samples(impl_->database, fingerprint, records);
@@ -296,7 +303,7 @@ Result<std::vector<std::string>> Store::append_samples(const planner::OpSpec& op
 
 Result<AddedSamples> Store::add_new_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
                                             std::span<const planner::Sample> samples, const std::string& created_at) {
-  MC2_TRY(fingerprint.require_speeds());
+  MC2_TRY(require_machine(fingerprint));
   MC2_ASSIGN(auto records, sample_records(op, fingerprint, samples, created_at));
   return impl_->write_documents("Store::add_new_samples", [&]() -> Result<AddedSamples> {
     AddedSamples added{.digests = digests_of(records)};
@@ -309,7 +316,7 @@ Result<AddedSamples> Store::add_new_samples(const planner::OpSpec& op, const pla
 
 Result<void> Store::replace_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
                                     std::span<const planner::Sample> samples, const std::string& created_at) {
-  MC2_TRY(fingerprint.require_speeds());
+  MC2_TRY(require_machine(fingerprint));
   MC2_ASSIGN(const auto records, sample_records(op, fingerprint, samples, created_at));
   return impl_->write_documents("Store::replace_samples", [&]() -> Result<void> {
     const PlanKey key{op, fingerprint_digest(fingerprint), ""};
@@ -317,19 +324,6 @@ Result<void> Store::replace_samples(const planner::OpSpec& op, const planner::Fi
     delete_samples(impl_->database, key);
     put_samples(impl_->database, fingerprint, records);
     return {};
-  });
-}
-
-Result<std::int64_t> Store::remove_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) {
-  return impl_->write_documents("Store::remove_samples", [&]() -> Result<std::int64_t> {
-    const PlanKey key{op, fingerprint_digest(fingerprint), ""};
-    SQLite::Statement count(impl_->database, "SELECT " + std::string(kSampleCountSql) + " FROM sample_batch WHERE " +
-                                                 key_condition(Table::SampleBatch));
-    bind_key(count, Table::SampleBatch, key);
-    count.executeStep();
-    const std::int64_t sample_count = count.getColumn(0).getInt64();
-    delete_samples(impl_->database, key);
-    return sample_count;
   });
 }
 
@@ -346,6 +340,7 @@ Result<std::string> Store::put_plan(const planner::Plan& plan, const std::string
   MC2_TRY(require_fit_purpose(purpose));
   MC2_TRY(require_fit_counts(plan, purpose));
   MC2_TRY(check_plan(plan));
+  MC2_TRY(plan.fingerprint.require_ranks(plan.op.world_size));
   Record record = make_record(plan.op, plan.fingerprint, encode(plan), created_at);
   record.key.purpose = purpose;
   MC2_TRY(require_readable_back(plan, record.document));

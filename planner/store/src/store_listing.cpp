@@ -86,24 +86,17 @@ Result<std::vector<Listed>> list(const Impl& store, const char* call, Table tabl
   });
 }
 
-/// A decoded document and its row.
-template <typename T>
-struct Found {
-  T value;
-  Record row;
-};
-
-/// Errors: as Store::find_plan, Stale included.
-template <typename T, typename Impl>
-Result<Found<T>> find_document(const Impl& impl, Table table, const std::string& digest_prefix) {
-  auto record = find_by_digest(impl.database, table, digest_prefix);
-  if (!record) return impl.located(record.error());
-  auto value = decode_document<T>(record.value().document);
-  if (!value)
-    return impl.error(
-        value.error().code == ErrorCode::Stale ? ErrorCode::Stale : ErrorCode::Corrupt,
-        "a document of table " + std::string(traits_of(table).name) + " cannot be read (" + value.error().text() + ")");
-  return Found<T>{std::move(value).value(), std::move(record).value()};
+/// The value of a stored document, found by its digest. Errors: as Store::find_plan, Stale included.
+template <typename T, typename Stored, typename Impl>
+Result<Stored> find_stored(const Impl& impl, const char* call, Table table, const std::string& digest_prefix) {
+  return impl.read(call, [&]() -> Result<Stored> {
+    auto record = find_by_digest(impl.database, table, digest_prefix);
+    if (!record) return impl.located(record.error());
+    auto value = decoded<T>(table, record.value());
+    if (!value) return impl.located(value.error());
+    Record& row = record.value();
+    return Stored{std::move(value).value(), std::move(row.document), std::move(row.digest), std::move(row.created_at)};
+  });
 }
 
 } // namespace
@@ -136,28 +129,16 @@ Result<std::vector<Listed>> Store::list_measurements(const ListFilter& filter) c
 }
 
 Result<StoredModel> Store::find_model(const std::string& digest_prefix) const {
-  return impl_->read("Store::find_model", [&]() -> Result<StoredModel> {
-    MC2_ASSIGN(auto found, find_document<planner::CostModel>(*impl_, Table::Model, digest_prefix));
-    auto& [model, row] = found;
-    return StoredModel{std::move(model), std::move(row.document), std::move(row.digest), std::move(row.created_at)};
-  });
+  return find_stored<planner::CostModel, StoredModel>(*impl_, "Store::find_model", Table::Model, digest_prefix);
 }
 
 Result<StoredSamples> Store::find_samples(const std::string& digest_prefix) const {
-  return impl_->read("Store::find_samples", [&]() -> Result<StoredSamples> {
-    MC2_ASSIGN(auto found, find_document<planner::Profile>(*impl_, Table::SampleBatch, digest_prefix));
-    auto& [profile, row] = found;
-    return StoredSamples{std::move(profile), std::move(row.document), std::move(row.digest), std::move(row.created_at)};
-  });
+  return find_stored<planner::Profile, StoredSamples>(*impl_, "Store::find_samples", Table::SampleBatch, digest_prefix);
 }
 
 Result<StoredMeasurement> Store::find_measurement(const std::string& digest_prefix) const {
-  return impl_->read("Store::find_measurement", [&]() -> Result<StoredMeasurement> {
-    MC2_ASSIGN(auto found, find_document<MeasurementRecord>(*impl_, Table::Measurement, digest_prefix));
-    auto& [value, row] = found;
-    return StoredMeasurement{std::move(value), std::move(row.document), std::move(row.digest),
-                             std::move(row.created_at)};
-  });
+  return find_stored<MeasurementRecord, StoredMeasurement>(*impl_, "Store::find_measurement", Table::Measurement,
+                                                           digest_prefix);
 }
 
 Result<std::vector<StoredFingerprint>> Store::list_fingerprints() const {

@@ -1,7 +1,6 @@
 #include <SQLiteCpp/Column.h>
 
 #include <algorithm>
-#include <functional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -21,14 +20,10 @@ namespace {
 constexpr int kColumnOfM = 3, kColumnOfN = 4; ///< in the result of select_sql
 constexpr std::size_t kListedCount = 5;       ///< operators that a message lists before "and N more"
 
-/// Decodes a record whose checksum is right. Errors: Corrupt if it was kept by an mc2 with other rules and cannot be
-/// read; Stale if its blocks are along another axis than today's.
+/// Errors: as decoded().
 Result<StoredPlan> to_stored_plan(const Record& record) {
-  auto plan = decode_plan(record.document);
-  if (!plan)
-    return Error{plan.error().code == ErrorCode::Stale ? ErrorCode::Stale : ErrorCode::Corrupt, "",
-                 "plan in row " + std::to_string(record.row_id) + " cannot be read (" + plan.error().text() + ")"};
-  return StoredPlan{record.key, std::move(plan).value(), record.document, record.digest, record.created_at};
+  MC2_ASSIGN(auto plan, decoded<planner::Plan>(Table::Plan, record));
+  return StoredPlan{record.key, std::move(plan), record.document, record.digest, record.created_at};
 }
 
 /// The SQL condition for rows whose operators have the same block costs (planner::has_same_block_costs).
@@ -146,34 +141,53 @@ const std::string kPredictedOnMachine = "WHERE id IN (SELECT id FROM measurement
                                         kNewestFirst + "LIMIT " + std::to_string(10 * kMostSpeedRatios) + ") AND " +
                                         kIsPredicted + kNewestFirst + "LIMIT " + std::to_string(kMostSpeedRatios);
 
-/// Calls use(measurement, when it was kept) for every row that can be read.
-void each_measurement(SQLite::Statement& statement,
-                      const std::function<void(const Measurement&, const std::string&)>& use) {
-  while (statement.executeStep()) {
-    const auto record = current_record(statement, Table::Measurement);
-    if (!record) continue;
-    if (const auto kept = decode_document<MeasurementRecord>(record.value().document))
-      use(kept.value().measurement, record.value().created_at);
-  }
-}
-
-/// Whether a batch continues the session of the batch before. A long session is kept in several batches.
-bool goes_on(std::span<const planner::Sample> session, std::span<const planner::Sample> batch) {
-  if (session.empty() || batch.empty()) return true;
-  const int first = std::ranges::min(batch, {}, &planner::Sample::round).round;
-  return first > 0 && first >= std::ranges::max(session, {}, &planner::Sample::round).round;
-}
-
-/// Adds a batch to the newest session of its operator and machine if it continues that, else as a new session.
-void join_batch(std::vector<planner::Profile>& sessions, planner::Profile batch) {
-  const auto newest = std::find_if(sessions.rbegin(), sessions.rend(), [&](const planner::Profile& session) {
-    return session.op == batch.op && session.fingerprint == batch.fingerprint;
-  });
-  if (newest == sessions.rend() || !goes_on(newest->samples, batch.samples))
-    sessions.push_back(std::move(batch));
-  else
+/// Profiles of one session each, put together from batches of samples, in the order of their rows.
+class Sessions {
+ public:
+  /// Adds a batch to the newest session of its operator and machine if it continues that, else as a new session.
+  void add(planner::Profile batch, const Record& record) {
+    const auto newest = std::find_if(profiles_.rbegin(), profiles_.rend(), [&](const planner::Profile& session) {
+      return session.op == batch.op && session.fingerprint == batch.fingerprint;
+    });
+    if (newest == profiles_.rend()) {
+      begin(std::move(batch), record);
+      return;
+    }
+    Batch& last = last_[static_cast<std::size_t>(std::distance(newest, profiles_.rend())) - 1];
+    if (!goes_on(newest->samples, last, batch.samples, record)) {
+      begin(std::move(batch), record);
+      return;
+    }
+    last = {record.created_at, batch.samples.size()};
     newest->samples.insert(newest->samples.end(), batch.samples.begin(), batch.samples.end());
-}
+  }
+
+  [[nodiscard]] std::vector<planner::Profile>& profiles() noexcept { return profiles_; }
+
+ private:
+  struct Batch {
+    std::string created_at;
+    std::size_t sample_count = 0;
+  };
+
+  void begin(planner::Profile batch, const Record& record) {
+    last_.push_back({record.created_at, batch.samples.size()});
+    profiles_.push_back(std::move(batch));
+  }
+
+  /// Whether a batch continues the session whose last batch is `last`: samples that were kept together, or later
+  /// rounds.
+  static bool goes_on(std::span<const planner::Sample> session, const Batch& last,
+                      std::span<const planner::Sample> batch, const Record& record) {
+    if (session.empty() || batch.empty()) return true;
+    if (last.sample_count == kSamplesPerBatch && last.created_at == record.created_at) return true;
+    const int first = std::ranges::min(batch, {}, &planner::Sample::round).round;
+    return first > 0 && first >= std::ranges::max(session, {}, &planner::Sample::round).round;
+  }
+
+  std::vector<planner::Profile> profiles_;
+  std::vector<Batch> last_; ///< of each profile
+};
 
 } // namespace
 
@@ -184,16 +198,16 @@ Result<planner::Profile> Store::find_profile(const planner::OpSpec& op, const pl
     SQLite::Statement statement(
         impl_->database, select_sql(Table::SampleBatch, "WHERE " + key_condition(Table::SampleBatch) + " ORDER BY id"));
     bind_key(statement, Table::SampleBatch, key);
-    std::vector<planner::Profile> sessions;
+    Sessions sessions;
     while (statement.executeStep()) {
       const auto record = current_record(statement, Table::SampleBatch, key);
       if (!record) return impl_->located(record.error());
-      auto batch = decode_profile(record.value().document);
-      if (!batch && batch.error().code == ErrorCode::Stale) continue; // its blocks are along another axis than today's
-      if (!batch) return impl_->error(ErrorCode::Corrupt, "samples cannot be read (" + batch.error().text() + ")");
-      join_batch(sessions, std::move(batch).value());
+      auto batch = decoded<planner::Profile>(Table::SampleBatch, record.value());
+      if (!batch && batch.error().code == ErrorCode::Stale) continue;
+      if (!batch) return impl_->located(batch.error());
+      sessions.add(std::move(batch).value(), record.value());
     }
-    for (const planner::Profile& session : sessions) profile.add_session(session.samples);
+    for (const planner::Profile& session : sessions.profiles()) profile.add_session(session.samples);
     if (!profile.samples.empty()) return profile;
     return impl_->error(ErrorCode::NotFound,
                         "has no samples for " + op.text() + " on this machine" +
@@ -211,10 +225,9 @@ Result<planner::CostModel> Store::find_model(const planner::OpSpec& op, const pl
       key.op.n = statement.getColumn(kColumnOfN).getInt64();
       const auto record = current_record(statement, Table::Model, key);
       if (!record) return impl_->located(record.error());
-      auto model = decode_model(record.value().document);
-      if (!model && model.error().code == ErrorCode::Stale) continue; // its blocks are along another axis than today's
-      if (!model) return impl_->error(ErrorCode::Corrupt, "a model cannot be read (" + model.error().text() + ")");
-      return model;
+      auto model = decoded<planner::CostModel>(Table::Model, record.value());
+      if (!model && model.error().code == ErrorCode::Stale) continue;
+      return model ? std::move(model) : impl_->located(model.error());
     }
     return impl_->error(ErrorCode::NotFound, "has no cost model for " + op.text() + " on this machine" +
                                                  other_machine(impl_->database, op, fingerprint) +
@@ -231,13 +244,10 @@ Result<std::vector<planner::CostModel>> Store::list_models(const planner::OpSpec
                                                             "ORDER BY created_at DESC, id DESC"));
     bind_key(statement, Table::Model, PlanKey{op, fingerprint_digest(fingerprint), ""});
     std::vector<planner::CostModel> models;
-    while (statement.executeStep()) {
-      const auto record = current_record(statement, Table::Model);
-      if (!record) continue;
-      auto model = decode_model(record.value().document);
+    each_readable<planner::CostModel>(statement, Table::Model, [&](planner::CostModel model, const Record&) {
       // A damaged index may lead to a model of another machine.
-      if (model && model.value().fingerprint == fingerprint) models.push_back(std::move(model).value());
-    }
+      if (model.fingerprint == fingerprint) models.push_back(std::move(model));
+    });
     return models;
   });
 }
@@ -258,14 +268,11 @@ Result<std::vector<planner::Profile>> Store::list_profiles(const std::map<std::s
       statement.bind(++index, "$.fields.\"" + key + "\"");
       statement.bind(++index, value);
     }
-    std::vector<planner::Profile> profiles;
-    while (statement.executeStep()) {
-      const auto record = current_record(statement, Table::SampleBatch);
-      if (!record) continue;
-      auto profile = decode_profile(record.value().document);
-      if (profile) join_batch(profiles, std::move(profile).value());
-    }
-    return profiles;
+    Sessions sessions;
+    each_readable<planner::Profile>(statement, Table::SampleBatch, [&](planner::Profile batch, const Record& record) {
+      sessions.add(std::move(batch), record);
+    });
+    return std::move(sessions.profiles());
   });
 }
 
@@ -319,12 +326,9 @@ Result<std::vector<Measurement>> Store::list_measurements(const planner::OpSpec&
         impl_->database, select_sql(Table::Measurement, "WHERE " + key_condition(Table::Measurement) + " ORDER BY id"));
     bind_key(statement, Table::Measurement, key);
     std::vector<Measurement> result;
-    while (statement.executeStep()) {
-      const auto record = current_record(statement, Table::Measurement, key);
-      if (!record) continue;
-      if (auto value = decode_document<MeasurementRecord>(record.value().document))
-        result.push_back(std::move(value).value().measurement);
-    }
+    each_readable<MeasurementRecord>(statement, Table::Measurement, [&](MeasurementRecord one, const Record& row) {
+      if (row.key == key) result.push_back(std::move(one.measurement)); // else an index is damaged
+    });
     return result;
   });
 }
@@ -345,13 +349,16 @@ Result<planner::SpeedRecord> Store::speed_record(const planner::OpSpec& op,
     planner::SpeedRecord record;
     SQLite::Statement predicted(impl_->database, select_sql(Table::Measurement, kPredictedOnMachine));
     predicted.bind(1, key.fingerprint_digest);
-    each_measurement(
-        predicted, [&](const Measurement& one, const std::string& at) { record.ratios.push_back(ratios_of(one, at)); });
+    each_readable<MeasurementRecord>(predicted, Table::Measurement,
+                                     [&](const MeasurementRecord& one, const Record& row) {
+                                       record.ratios.push_back(ratios_of(one.measurement, row.created_at));
+                                     });
     const std::string newest = "AND " + kIsPredicted + kNewestFirst + "LIMIT " + std::to_string(kMostUncutRuns);
     SQLite::Statement own(impl_->database, select_sql(Table::Measurement, same_block_costs(op) + newest));
     bind_key(own, Table::Measurement, key);
-    each_measurement(own, [&](const Measurement& one, const std::string& at) {
-      record.runs.push_back({one.op, one.variant, one.compute_us, one.communication_us, at});
+    each_readable<MeasurementRecord>(own, Table::Measurement, [&](const MeasurementRecord& kept, const Record& row) {
+      const Measurement& one = kept.measurement;
+      record.runs.push_back({one.op, one.variant, one.compute_us, one.communication_us, row.created_at});
     });
     return record;
   });

@@ -258,7 +258,9 @@ Result<StoreStats> Store::stats() const {
     stats.schema_version = read_schema_state(database).version;
     stats.file_bytes = count(database, "page_count * page_size FROM pragma_page_count, pragma_page_size");
     stats.fingerprint_count = count(database, "count(*) FROM fingerprint");
-    stats.sample_count = count(database, std::string(kSampleCountSql) + " FROM sample_batch");
+    stats.sample_count = count(database,
+                               "coalesce(sum(CASE WHEN json_valid(document) THEN json_array_length(document, "
+                               "'$.samples') END), 0) FROM sample_batch");
     stats.model_count = count(database, "count(*) FROM model");
     stats.plan_count = count(database, "count(*) FROM plan");
     stats.measurement_count = count(database, "count(*) FROM measurement");

@@ -115,15 +115,20 @@ Result<double> relative_rms(const CostModel& model, std::span<const MeasuredCut>
   return std::sqrt(sum / static_cast<double>(observations.size()));
 }
 
+/// How the raced cuts' times scatter about the corrected model.
+struct Residuals {
+  double spread = 0; ///< relative
+  double degrees = 0;
+};
+
 /// @param free_count  effective number of parameters that the raced times determined
-double anchored_interval(double relative_rms, std::size_t observation_count, double free_count,
-                         double measurement_spread) {
+Residuals residuals_of(double relative_rms, std::size_t observation_count, double free_count,
+                       double measurement_spread) {
   const auto count = static_cast<double>(observation_count);
   const double square_sum =
       kPriorObservationCount * measurement_spread * measurement_spread + count * relative_rms * relative_rms;
   const double degrees = std::max<double>(kPriorObservationCount, kPriorObservationCount + count - free_count);
-  return std::min(fit::student_t95(static_cast<int>(degrees)) * std::sqrt(square_sum / degrees),
-                  planner::kMaxCurveInterval);
+  return {std::sqrt(square_sum / degrees), degrees};
 }
 
 double mean_block_us(std::span<const MeasuredCut> observations) {
@@ -171,32 +176,56 @@ void set_bounds(ceres::Problem& problem, const planner::VariantCost& cost, doubl
   problem.SetParameterLowerBound(parameters, 3, 0);
 }
 
-/// How many parameters the raced times determined, effectively: the sum of the times' leverages, tr H (Hastie and
-/// Tibshirani, Generalized Additive Models, 1990, §3.5).
-double free_count_of(ceres::Problem& problem, std::size_t observation_count) {
+/// What is known of the parameters, as information matrices (inverse covariances).
+struct Knowledge {
+  Eigen::Matrix4d of_races = Eigen::Matrix4d::Zero(); ///< if the residuals have a variance of 1
+  Eigen::Matrix4d of_prior = Eigen::Matrix4d::Identity();
+  /// How many parameters the times of whole runs determined, effectively: the sum of their leverages, tr H (Hastie and
+  /// Tibshirani, Generalized Additive Models, 1990, §3.5).
+  double free_count = 0;
+};
+
+Knowledge knowledge_of(ceres::Problem& problem, std::size_t observation_count) {
   ceres::CRSMatrix sparse;
-  if (!problem.Evaluate({}, nullptr, nullptr, nullptr, &sparse)) return 0;
+  if (!problem.Evaluate({}, nullptr, nullptr, nullptr, &sparse)) return {};
   Eigen::MatrixXd jacobian = Eigen::MatrixXd::Zero(sparse.num_rows, kParameterCount);
   for (int row = 0; row < sparse.num_rows; ++row)
     for (int at = sparse.rows[static_cast<std::size_t>(row)]; at < sparse.rows[static_cast<std::size_t>(row) + 1]; ++at)
       jacobian(row, sparse.cols[static_cast<std::size_t>(at)]) = sparse.values[static_cast<std::size_t>(at)];
-  const Eigen::MatrixXd inverse = (jacobian.transpose() * jacobian).inverse(); // regular by the prior
-  double sum = 0;
+  const Eigen::MatrixXd races = jacobian.topRows(jacobian.rows() - kParameterCount);
+  const Eigen::MatrixXd prior = jacobian.bottomRows(kParameterCount);
+  Knowledge found{races.transpose() * races, prior.transpose() * prior};
+  const Eigen::Matrix4d covariance = (found.of_races + found.of_prior).inverse(); // regular by the prior
   for (std::size_t i = 0; i < observation_count; ++i) {
-    const Eigen::RowVectorXd of_time = jacobian.row(static_cast<Eigen::Index>(i) * kTimeCount);
-    sum += of_time * inverse * of_time.transpose();
+    const Eigen::RowVector4d of_run = races.row(static_cast<Eigen::Index>(i) * kTimeCount);
+    found.free_count += of_run * covariance * of_run.transpose();
   }
-  return std::isfinite(sum) ? sum : 0;
+  return std::isfinite(found.free_count) ? found : Knowledge();
 }
 
-/// Sets the parameters and returns free_count_of().
-double solve(const CostModel& model, const std::vector<MeasuredCut>& observations, const RecalibrateOptions& options,
-             Loss loss, double* parameters) {
+/// The principal axes of the parameters' covariance, as steps of 90 % intervals. The parameters' bounds are left out.
+/// @param residual_deviation  standard deviation of the races' residuals
+std::vector<planner::CostStep> open_steps(const Knowledge& known, double residual_deviation,
+                                          const planner::Variant& variant) {
+  const Eigen::Matrix4d information = known.of_races / (residual_deviation * residual_deviation) + known.of_prior;
+  const Eigen::SelfAdjointEigenSolver<Eigen::Matrix4d> axes(information);
+  std::vector<planner::CostStep> steps;
+  for (int i = 0; i < kParameterCount; ++i) {
+    const Eigen::Vector4d step = planner::kNormal95 / std::sqrt(axes.eigenvalues()[i]) * axes.eigenvectors().col(i);
+    if (!step.allFinite()) continue;
+    steps.push_back({step[0], step[1], step[2], planner::has_run_cost(variant) ? step[3] : 0});
+  }
+  return steps;
+}
+
+/// Sets the parameters and returns knowledge_of().
+Knowledge solve(const CostModel& model, const std::vector<MeasuredCut>& observations, const RecalibrateOptions& options,
+                Loss loss, double* parameters) {
   ceres::Problem problem;
   add_residuals(problem, model, observations, options, loss, parameters);
   set_bounds(problem, *model.cost_of(observations.front().variant), parameters);
   fit::solve_roughly(problem);
-  return free_count_of(problem, observations.size());
+  return knowledge_of(problem, observations.size());
 }
 
 /// The observations of one variant: those to learn from, and those that contradict most others.
@@ -238,7 +267,7 @@ Result<Judged> judged(const CostModel& model, const std::vector<MeasuredCut>& ob
 struct Learned {
   Recalibration result;
   std::size_t count = 0; ///< of the raced cuts that were not set aside
-  double free_count = 0; ///< free_count_of()
+  Knowledge knowledge;
 };
 
 /// Recalibrates one variant. All observations are of that variant.
@@ -253,7 +282,7 @@ Result<Learned> recalibrate_variant(const CostModel& model, const std::vector<Me
   MC2_TRY(relative_rms(model, observations, parameters)); // refuses what the model cannot predict before Ceres logs it
   MC2_ASSIGN(const auto cuts, judged(model, observations, options, parameters));
   MC2_ASSIGN(const auto before, relative_rms(model, cuts.kept, parameters));
-  const double free_count = solve(model, cuts.kept, options, Loss::Squares, parameters);
+  const Knowledge knowledge = solve(model, cuts.kept, options, Loss::Squares, parameters);
   MC2_ASSIGN(const auto after, relative_rms(model, cuts.kept, parameters));
   const std::string text = "slow-down compute " + number(parameters[0], "%.3f, ") + "communication " +
                            number(parameters[1], "%.3f, ") + number(parameters[2], "%.1f us fixed per block") +
@@ -261,7 +290,7 @@ Result<Learned> recalibrate_variant(const CostModel& model, const std::vector<Me
                            "predicted against " + std::to_string(cuts.kept.size()) + " raced cuts " +
                            percent_text(before) + " rms before, " + percent_text(after) + " after" +
                            (cuts.odd.empty() ? "" : "; set aside: " + cuts.odd);
-  return Learned{{with_parameters(model, variant, parameters), before, after, text}, cuts.kept.size(), free_count};
+  return Learned{{with_parameters(model, variant, parameters), before, after, text}, cuts.kept.size(), knowledge};
 }
 
 /// The observations grouped by variant, in the order of each variant's first observation.
@@ -292,21 +321,29 @@ Result<Recalibration> recalibrate(const CostModel& model, std::span<const Measur
   Recalibration result{model, 0, 0, ""};
   double before = 0, after = 0, free_count = 0;
   std::size_t kept_count = 0;
+  std::vector<Knowledge> known;
   for (const auto& group : groups) {
     MC2_ASSIGN(auto one, recalibrate_variant(result.model, group, options));
     result.model = std::move(one.result.model);
     const auto count = static_cast<double>(one.count);
     before += count * one.result.error_before * one.result.error_before;
     after += count * one.result.error_after * one.result.error_after;
-    free_count += one.free_count;
+    free_count += one.knowledge.free_count;
+    known.push_back(one.knowledge);
     kept_count += one.count;
     if (!result.text.empty()) result.text += "; ";
     result.text += (groups.size() > 1 ? group.front().variant.text() + ": " : "") + one.result.text;
   }
   result.error_before = pooled_rms(before, kept_count);
   result.error_after = pooled_rms(after, kept_count);
+  const Residuals residuals = residuals_of(result.error_after, kept_count, free_count, options.measurement_spread);
   result.model.anchored_interval =
-      anchored_interval(result.error_after, kept_count, free_count, options.measurement_spread);
+      std::min(fit::student_t95(static_cast<int>(residuals.degrees)) * residuals.spread, planner::kMaxCurveInterval);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const planner::Variant& variant = groups[i].front().variant;
+    std::ranges::find(result.model.variants, variant, &planner::VariantCost::variant)->open_steps =
+        open_steps(known[i], residuals.spread / options.measurement_spread, variant);
+  }
   return result;
 }
 

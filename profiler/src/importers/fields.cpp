@@ -193,15 +193,6 @@ std::vector<std::string_view> words(std::string_view text) {
   return result;
 }
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> result;
-  while (true) {
-    const bool is_last = text.find(separator) == std::string_view::npos;
-    result.push_back(take_part(text, separator));
-    if (is_last) return result;
-  }
-}
-
 std::string plain(std::string_view text) {
   std::string result;
   for (const char c : text) {

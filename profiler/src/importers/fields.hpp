@@ -29,8 +29,6 @@ inline constexpr std::int64_t kMaxMessageBytes = std::int64_t{1} << 50;
 }
 /// The words of the text, which white space separates.
 [[nodiscard]] std::vector<std::string_view> words(std::string_view text);
-/// Parts between separators, trimmed; at least one.
-[[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 /// The letters, in lower case, and digits of the text; everything else is left out.
 [[nodiscard]] std::string plain(std::string_view text);
 /// Text of a log for a message: printable, cut after 48 characters.

@@ -78,6 +78,9 @@ class OsuLog {
     return has_all && has_time && begins_like_number(parts.front());
   }
 
+  /// Whether the test may be of a collective that mc2 plans; without a title it may.
+  [[nodiscard]] bool is_planned() const { return is_latency_ && (collective_ || title_.empty()); }
+
   void begin_test(std::int64_t line, std::string_view text) {
     columns_.clear();
     world_size_ = std::exchange(next_world_size_, 0);
@@ -108,7 +111,7 @@ class OsuLog {
   }
 
   void begin_table(std::int64_t line, std::string_view text) {
-    if (const std::string fault = std::exchange(next_fault_, {}); !fault.empty()) {
+    if (const std::string fault = std::exchange(next_fault_, {}); !fault.empty() && is_planned()) {
       columns_.clear();
       return sink_.bad(line, fault);
     }
@@ -145,8 +148,7 @@ class OsuLog {
   }
 
   void read_row(const Line& line, const std::vector<std::string_view>& parts) {
-    if (!is_latency_ || (!collective_ && !title_.empty()))
-      return sink_.skip(line.number, title_ + std::string(kNotPlanned));
+    if (!is_planned()) return sink_.skip(line.number, title_ + std::string(kNotPlanned));
     if (const auto fault = row_fault(line, parts.size(), columns_.size())) return sink_.bad(line.number, *fault);
     if (time_column_ == 0) return sink_.bad(line.number, "the heading has no column 'Avg Latency(us)'");
     if (validation_column_ && plain(parts[*validation_column_]) != "pass")

@@ -47,23 +47,10 @@ constexpr int kMaxNextCount = 64;
 constexpr std::size_t kMostForetold = 12;
 constexpr std::size_t kMaxCandidateCount = 4096;
 
-bool is_time(double us) { return us > 0 && std::isfinite(us); }
-
 Result<void> validate(const MeasuredCut& cut) {
-  for (const auto& [name, us] : {std::pair{"serial_us", cut.serial_us},
-                                 {"compute_us", cut.compute_us},
-                                 {"communication_us", cut.communication_us},
-                                 {"compute_blocks_us", cut.compute_blocks_us},
-                                 {"communication_blocks_us", cut.communication_blocks_us}})
-    if (us != 0 && !is_time(us))
-      return Error{ErrorCode::CannotFit, "cut", cut.cut.text() + " has a " + name + " that is not positive and finite"};
-  if (!is_time(cut.fused_us))
-    return Error{ErrorCode::CannotFit, "cut", cut.cut.text() + " has a time that is not positive and finite"};
-  if (const auto fits = planner::validate_block_times(cut); !fits)
-    return Error{ErrorCode::CannotFit, "cut", cut.cut.text() + ": " + fits.error().message};
-  if (!(cut.relative_error >= 0 && cut.relative_error < 1))
-    return Error{ErrorCode::InvalidSpec, "relative_error", "of " + cut.cut.text() + " must be at least 0 and below 1"};
-  return {};
+  const auto legal = planner::validate_cut_times(cut);
+  if (legal) return {};
+  return Error{ErrorCode::CannotFit, "cut", cut.cut.text() + ": " + legal.error().text()};
 }
 
 /// Merges two measurements of one cut into one, weighted by the inverse squares of their errors.
@@ -251,8 +238,8 @@ Result<void> Refiner::take(std::span<const MeasuredCut> measured) {
       MC2_TRY(take_serial(cut.variant, cut.fused_us));
       continue;
     }
-    const auto known = std::ranges::find_if(
-        seen_, [&](const Observed& other) { return other.given.cut == cut.cut && other.given.variant == cut.variant; });
+    const auto known =
+        std::ranges::find_if(seen_, [&](const Observed& other) { return planner::is_same_choice(other.given, cut); });
     if (known == seen_.end() && seen_.size() == kMaxMeasuredCuts)
       return Error{ErrorCode::InvalidSpec, "cuts",
                    "are more than " + std::to_string(kMaxMeasuredCuts) + " different ones; leave out the slowest"};
@@ -558,8 +545,8 @@ CutBelief Refiner::belief_of(const Family& family, std::size_t cut) const {
 }
 
 std::size_t Refiner::index_of(const Variant& variant, const Cut& cut) const {
-  const auto at = std::ranges::find_if(
-      seen_, [&](const Observed& one) { return one.given.cut == cut && one.given.variant == variant; });
+  const auto at =
+      std::ranges::find_if(seen_, [&](const Observed& one) { return planner::is_choice(one.given, cut, variant); });
   return static_cast<std::size_t>(at - seen_.begin());
 }
 

@@ -61,7 +61,7 @@ planner::Cut measured_blocks(const planner::OpSpec& op, const planner::VariantCo
     if (last_x >= x_of_row) longest = std::min(longest, last_x / x_of_row);
   const std::int64_t count = planner::ceil_div(rows, std::llround(longest - 0.49)); // bytes round to a whole row
   if (count > kMostBlocks) return planner::uncut(op);
-  const std::int64_t length = planner::ceil_div(planner::ceil_div(rows, count), alignment) * alignment;
+  const std::int64_t length = planner::align_up(planner::ceil_div(rows, count), alignment);
   return planner::equal_blocks(op, std::min(rows, length));
 }
 

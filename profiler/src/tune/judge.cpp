@@ -52,7 +52,7 @@ std::vector<planner::RunnerUp> losers(const Race& race, std::span<const Plan> co
                                       double winning_benefit) {
   std::vector<planner::RunnerUp> result;
   for (std::size_t i = 0; i < contenders.size(); ++i) {
-    const bool is_winner = contenders[i].cut == winner.cut && contenders[i].variant == winner.variant;
+    const bool is_winner = planner::is_same_choice(contenders[i], winner);
     if (is_winner || race.contenders[i].is_serial) continue;
     const planner::Validation v = race.contenders[i].validation();
     const bool is_noise = v.benefit > winning_benefit && v.benefit_low <= 0;

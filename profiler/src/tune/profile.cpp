@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "mc2/profiler/tune.hpp"
@@ -40,10 +41,9 @@ class Profiling {
         end_(bench.now() + settings.sweep.budget) {
     sweep_hooks_.now = [&] { return bench_.now(); };
     if (hooks.on_progress)
-      sweep_hooks_.on_progress = [&hooks, label = "profile " + bench_.op().text()](const SweepProgress& p) {
-        hooks.on_progress(
-            {label, p.fraction, p.remaining,
-             std::to_string(p.finished_case_count) + " of " + std::to_string(p.case_count) + " cases settled"});
+      sweep_hooks_.on_progress = [&hooks, label = "profile " + bench_.op().text()](Progress progress) {
+        progress.label = label;
+        hooks.on_progress(progress);
       };
     sweep_hooks_.on_samples = [this](std::span<const Sample> samples) { keeping_.append(samples); };
     sweep_hooks_.is_cancelled = [this] { return keeping_.is_cancelled(); };
@@ -189,7 +189,7 @@ Result<bool> Profiling::add_lengths_between(const SoFar& found) {
 Result<bool> Profiling::add_lengths_of_plan(const planner::Plan& plan, std::span<const Sample> samples) {
   const auto& blocks = plan.cut.block_rows;
   const std::size_t known_count = cases_.size();
-  std::string told;
+  std::vector<std::string> told;
   for (const std::int64_t length : {blocks.front(), blocks.back()}) {
     if (has(plan.variant, length)) continue;
     for (const auto target : {CaseTarget::Collective, CaseTarget::Matmul}) {
@@ -199,11 +199,12 @@ Result<bool> Profiling::add_lengths_of_plan(const planner::Plan& plan, std::span
       if (std::ranges::any_of(samples, cases_.front().owns)) continue;
       for (int i = 0; i < settings_.sweep.warmup_rounds && !keeping_.is_cancelled() && time_left().count() > 0; ++i)
         static_cast<void>(cases_.front().measure());
-      if (target == CaseTarget::Matmul) told += (told.empty() ? "" : " and ") + std::to_string(length);
+      if (target == CaseTarget::Matmul) told.push_back(std::to_string(length));
     }
   }
   if (on_line_ && !told.empty())
-    on_line_("profile " + bench_.op().text() + ": also blocks of " + told + ", of the plan so far: " + plan.cut.text());
+    on_line_("profile " + bench_.op().text() + ": also blocks of " + and_text(told) +
+             ", of the plan so far: " + plan.cut.text());
   return cases_.size() > known_count;
 }
 

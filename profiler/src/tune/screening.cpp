@@ -5,6 +5,7 @@
 #include <ranges>
 #include <set>
 
+#include "mc2/planner/units.hpp"
 #include "tune/turns.hpp"
 
 namespace mc2::profiler {
@@ -27,7 +28,7 @@ std::vector<planner::Cut> trial_cuts(const planner::OpSpec& op, std::int64_t ali
   const std::int64_t rows = planner::traits_of(op.kind).cut_axis_length(op);
   std::vector<planner::Cut> cuts{planner::uncut(op)};
   for (const std::int64_t count : {4, 16}) {
-    const std::int64_t length = (rows / count + alignment - 1) / alignment * alignment;
+    const std::int64_t length = planner::align_up(rows / count, alignment);
     if (length < 1 || length >= rows) continue;
     planner::Cut cut = planner::equal_blocks(op, length);
     if (cut != cuts.back()) cuts.push_back(std::move(cut));

@@ -43,8 +43,7 @@ std::vector<planner::MeasuredCut> observations(const Race& race, const CostModel
 }
 
 bool has_raced(std::span<const Plan> raced, const Plan& one) {
-  return std::ranges::any_of(raced,
-                             [&](const Plan& plan) { return plan.cut == one.cut && plan.variant == one.variant; });
+  return std::ranges::any_of(raced, [&](const Plan& plan) { return planner::is_same_choice(plan, one); });
 }
 
 /// Adds the best cut of every variant without a contender, unless it is far behind. Variants differ mostly in how their
@@ -122,7 +121,7 @@ class Tuner {
   Tuner(Bench& bench, const TuneSettings& settings, Keeper& keeper, TuneHooks hooks)
       : bench_(bench), settings_(settings), keeper_(keeper), end_(bench.now() + settings.budget) {
     if (hooks.on_progress)
-      hooks.on_progress = [this, show = std::move(hooks.on_progress)](TuneProgress progress) {
+      hooks.on_progress = [this, show = std::move(hooks.on_progress)](Progress progress) {
         progress.budget_left = budget_left();
         show(progress);
       };

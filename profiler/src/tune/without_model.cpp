@@ -39,8 +39,8 @@ Result<std::vector<Plan>> plain_contenders(const Bench& bench, const planner::Pl
   std::vector<Plan> contenders;
   const auto add = [&](const planner::Cut& cut, const planner::Variant& variant) -> Result<void> {
     MC2_ASSIGN(auto plan, planner::unpredicted_plan(bench.op(), bench.fingerprint(), variant, cut));
-    const bool is_there = std::ranges::any_of(
-        contenders, [&](const Plan& other) { return other.cut == cut && other.variant == variant; });
+    const bool is_there =
+        std::ranges::any_of(contenders, [&](const Plan& other) { return planner::is_choice(other, cut, variant); });
     if (plan.overlaps() && !is_there) contenders.push_back(std::move(plan));
     return {};
   };

@@ -16,6 +16,8 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <exception>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -126,7 +128,7 @@ struct Listener::Impl {
 /// Refuses an address beyond loopback, unless there are tokens and TLS, or `wanted` allows it without. Errors:
 /// InvalidSpec.
 Result<void> Listener::Impl::require_guarded(const Config& wanted) const {
-  const bool asks_for_tokens = wanted.requires_tokens.value_or(service->has_tokens());
+  const bool asks_for_tokens = wanted.requires_tokens.value_or(service && service->has_tokens());
   if (net::ip::make_address(config.address).is_loopback() || wanted.allows_insecure_network || (asks_for_tokens && tls))
     return {};
   return Error{
@@ -308,6 +310,9 @@ Listener::~Listener() = default;
 Result<std::unique_ptr<Listener>> Listener::open(const OpenService& open_service, const Config& config, Logs logs) {
   auto impl = std::make_unique<Impl>(config, std::move(logs));
   MC2_TRY(impl->bind_tcp());
+  std::error_code unknown;
+  const bool is_new = !std::filesystem::exists(config.store, unknown) && !unknown && !config.is_replica();
+  if (is_new) MC2_TRY(impl->require_guarded(config)); // a new store has no tokens; none is made for a refusal
   MC2_ASSIGN(impl->service, open_service());
   MC2_TRY(impl->require_guarded(config));
   MC2_TRY(impl->bind_local()); // late: until it listens, it looks to others like one that a killed service has left

@@ -78,12 +78,6 @@ Result<Response> list_documents(Context& context, const Call& call, std::string_
   });
 }
 
-Result<void> require_machine(const planner::Fingerprint& machine) {
-  if (!machine.fields.empty()) return {};
-  return Error{ErrorCode::Unsupported, "fingerprint",
-               "is empty; give the fields that tell the machine from others, such as backend, device and ranks"};
-}
-
 Result<Response> keep_document(Context& context, const Call& call, const std::string& folder,
                                const std::function<Result<std::string>(store::Store&, const store::MayReplace&)>& put) {
   Precondition precondition(call.request);

@@ -28,10 +28,6 @@ using Details = std::function<std::string(const store::Store&, const store::List
 [[nodiscard]] Result<Response> list_documents(Context& context, const Call& call, std::string_view schema,
                                               const List& list, const Details& details = {});
 
-/// Refuses to keep a document that names no machine. Stores of earlier releases may hold such documents. Errors:
-/// Unsupported.
-[[nodiscard]] Result<void> require_machine(const planner::Fingerprint& machine);
-
 /// Keeps a document and answers 201; 412 where a precondition does not hold. Errors: as `put` and
 /// Precondition::validate.
 /// @param folder  e.g. "/v1/plans/"

@@ -13,7 +13,6 @@ Result<Response> list_models(Context& context, const Call& call) {
 Result<Response> add_model(Context& context, const Call& call) {
   MC2_TRY(call.query.require_all_known());
   MC2_ASSIGN(const auto model, store::decode_model(call.request.body));
-  MC2_TRY(require_machine(model.fingerprint));
   MC2_ASSIGN(auto response, keep_document(context, call, "/v1/models/",
                                           [&](store::Store& store, const store::MayReplace& may_replace) {
                                             return store.put_model(model, context.surroundings.utc_now(), may_replace);

@@ -7,13 +7,9 @@
 namespace mc2::server {
 namespace {
 
-bool is_of(const store::Measurement& race, const planner::Plan& plan) {
-  return race.cut == plan.cut && race.variant == plan.variant;
-}
-
 nlohmann::json entry_of(const store::Measurement& race, const planner::Plan& plan) {
   return {{"cut", race.cut.text()},
-          {"is_of_plan", is_of(race, plan)},
+          {"is_of_plan", planner::is_same_choice(race, plan)},
           {"variant", race.variant.text()},
           {"fused_us", race.fused_us},
           {"serial_us", race.serial_us},
@@ -32,7 +28,7 @@ std::string anchored_document(const store::Store& store, const planner::Plan& pl
                               const std::vector<store::Measurement>& races) {
   const store::Measurement* last = nullptr;
   for (const store::Measurement& race : races)
-    if (is_of(race, plan)) last = &race;
+    if (planner::is_same_choice(race, plan)) last = &race;
   if (last == nullptr) return "null";
   const auto anchored =
       finder::predict_at({plan.variant.text(), last->compute_us, last->communication_us},

@@ -57,11 +57,11 @@ export const optionsText = (op: Op): string =>
   (op.epilogue ? ` +${op.epilogue}` : "");
 
 export const opText = (op: Op): string =>
-  `${op.kind} m=${op.m} n=${op.n} k=${op.k} ${op.dtype} ×${op.world_size}` + optionsText(op);
+  `${op.kind} m=${op.m} n=${op.n} k=${op.k} ${op.dtype} x${op.world_size}` + optionsText(op);
 
 export const blocksOf = (cut: Cut): number[] => cut.block_rows ?? cut.block_columns ?? [];
 
-/** "512 + 4 × 896": runs of equal blocks. */
+/** "512 + 4 x 896": runs of equal blocks. */
 export function cutText(cut: Cut): string {
   const blocks = blocksOf(cut);
   if (blocks.length < 2) return "uncut";
@@ -71,7 +71,7 @@ export function cutText(cut: Cut): string {
     if (last?.length === length) ++last.count;
     else runs.push({length, count: 1});
   }
-  return runs.map((run) => (run.count === 1 ? `${run.length}` : `${run.count} × ${run.length}`)).join(" + ");
+  return runs.map((run) => (run.count === 1 ? `${run.length}` : `${run.count} x ${run.length}`)).join(" + ");
 }
 
 export function variantText(variant: Variant): string {

@@ -47,6 +47,13 @@ export interface Certificate {
   text: string;
 }
 
+export interface CostStep {
+  communication_slowdown: number;
+  compute_slowdown: number;
+  fixed_us: number;
+  run_us: number;
+}
+
 export type Counts = number[];
 
 export interface Curve {
@@ -657,6 +664,7 @@ export interface VariantCost {
   communication: ModelLane;
   compute: ModelLane;
   local_compute?: ModelCurve;
+  open_steps?: CostStep[];
   run_us?: number;
   variant: Variant;
 }

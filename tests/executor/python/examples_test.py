@@ -1,4 +1,4 @@
-"""Runs each program of docs/examples/python as its reader would."""
+"""Runs each program of docs/examples/python and the benchmark of PyTorch's layers as its reader would."""
 
 import importlib.util
 import os
@@ -8,7 +8,8 @@ import sys
 import tempfile
 import unittest
 
-EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "docs" / "examples" / "python"
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+EXAMPLES = ROOT / "docs" / "examples" / "python"
 MOST_RUNS = 6
 
 
@@ -63,7 +64,7 @@ class ExamplesTest(unittest.TestCase):
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
     def test_the_benchmark_starts_its_ranks_and_refuses_nonsense(self):
-        command = [sys.executable, "-m", "mc2.torch.bench"]
+        command = [sys.executable, ROOT / "tests" / "bench" / "torch_layers.py"]
         for given, started, text in (
             (["--ranks", "1"], {}, "--ranks: is 1; legal: 2 to 1024"),
             (["--ranks", "3"], {"RANK": "0", "WORLD_SIZE": "2"}, "--ranks: is 3, but 2 processes were started"),

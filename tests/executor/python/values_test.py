@@ -118,6 +118,7 @@ print(locale.format_string("%.1f", 0.5), plan.reason, mc2.default_options(plan.f
             model,
             mc2.plan(OP, model),
             mc2.Profile(OP, model.fingerprint, [mc2.Sample("matmul", 1, 1.0)]),
+            mc2.Sample("collective", 4, 2.5, context="co_run", message_bytes=64, block_count=2, round=3),
         ):
             with self.subTest(value):
                 for other in (copy.copy(value), copy.deepcopy(value), pickle.loads(pickle.dumps(value))):

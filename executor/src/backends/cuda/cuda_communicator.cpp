@@ -1,7 +1,6 @@
 #include "backends/cuda/cuda_communicator.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
@@ -21,6 +20,7 @@
 #include "mc2/planner/error.hpp"
 #include "run_turn.hpp"
 #include "texts.hpp"
+#include "time_numbers.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -365,24 +365,11 @@ std::int64_t CudaCommunicator::maximum(std::int64_t own) {
 
 void CudaCommunicator::gather_times(std::vector<RankTimes>& ranks) {
   if (!group_) return;
-  together([&] {
-    const auto bytes_of = [](std::vector<StageTime>& times) { return std::as_writable_bytes(std::span(times)); };
-    const auto parts_of = [&](RankTimes& rank) {
-      return std::array{bytes_of(rank.compute), bytes_of(rank.communication),
-                        std::as_writable_bytes(std::span(&rank.local, 1))};
-    };
-    std::string own;
-    for (const auto part : parts_of(ranks[static_cast<std::size_t>(group_->rank())]))
-      own.append(reinterpret_cast<const char*>(part.data()), part.size());
-    const auto all = group_->all_gather(own);
-    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-      const char* from = all[rank].data();
-      for (const auto part : parts_of(ranks[rank])) {
-        std::memcpy(part.data(), from, part.size());
-        from += part.size();
-      }
-    }
-  });
+  std::vector<std::int64_t> own;
+  pack_times(ranks[static_cast<std::size_t>(group_->rank())], own);
+  const auto all = together([&] { return group_->gather(own); });
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    unpack_times(std::span(all).subspan(rank * own.size(), own.size()), ranks[rank]);
 }
 
 SharedAddresses CudaCommunicator::share(const std::vector<std::vector<std::byte*>>& own) {

@@ -7,12 +7,12 @@
 
 #include "backends/host/host_prepared.hpp"
 #include "backends/host/mechanisms/mechanism.hpp"
-#include "bags.hpp"
 #include "checks.hpp"
 #include "choices.hpp"
 #include "lanes/block_layout.hpp"
 #include "lanes/host_memory.hpp"
 #include "lanes/lane_checks.hpp"
+#include "row_splits.hpp"
 
 namespace mc2::executor::host {
 namespace {
@@ -52,14 +52,12 @@ Result<std::unique_ptr<Prepared>> HostCommunicator::prepare_stages(const StageLi
   MC2_TRY(lanes::check_operator(stages.op));
   MC2_TRY(check_world(stages, options_.world_size));
   MC2_ASSIGN(const auto read, read_variant(stages.op, options_.link, variant));
-  MC2_TRY(check_buffers(stages.op, buffers));
+  MC2_TRY(lanes::check_operands(stages.op, ranks_, buffers, "host"));
+  MC2_TRY(check_splits_agree(stages.op, buffers));
   if (read.mechanism != HostVariant::Mechanism::Direct && !buffers.front().send_counts.empty()) {
     return Error{ErrorCode::Unsupported, "variant",
                  "\"" + variant.name + "\" exchanges equal splits only; \"direct\" takes counts"};
   }
-  MC2_TRY(check_host_forms(ranks_, buffers, "host"));
-  MC2_TRY(check_bags(stages.op, ranks_, buffers));
-  MC2_TRY(check_choices(stages.op, ranks_, buffers));
   std::vector<std::int64_t> digests;
   for (const RankBuffers& rank : buffers) digests.push_back(choice_digest(stages.op, rank));
   MC2_TRY(check_choices_agree(digests));

@@ -2,6 +2,7 @@
 
 #include "backends/host/mechanisms/mechanism.hpp"
 #include "backends/host/virtual_device.hpp"
+#include "mc2/planner/units.hpp"
 #include "run_turn.hpp"
 
 namespace mc2::executor::host {
@@ -35,7 +36,7 @@ HostPrepared::HostPrepared(HostCommunicator& communicator, const StageList& stag
 
 void HostPrepared::allocate(std::span<const RankBuffers> buffers, bool allow_independent) {
   const auto bytes = static_cast<std::size_t>(lanes::intermediate_bytes(list_.op));
-  const std::size_t spare_offset = (bytes + kHeapAlignment - 1) / kHeapAlignment * kHeapAlignment;
+  const std::size_t spare_offset = planner::align_up(bytes, kHeapAlignment);
   heap_ = std::make_unique<lanes::SymmetricHeap>(list_.op.world_size, allow_independent ? spare_offset + bytes : bytes);
   const std::int64_t staged = staging_bytes(list_.op, longest_rows(list_), transport_);
   for (const int rank : communicator_.local_ranks()) {

@@ -7,14 +7,13 @@
 #include "backends/mpi/neighbours.hpp"
 #include "lanes/combine.hpp"
 #include "mc2/planner/collective.hpp"
+#include "mc2/planner/units.hpp"
 #include "range.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
 
 constexpr std::size_t kPageBytes = 4096;
-
-std::size_t whole_pages(std::size_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
 class DirectCollective : public Collective {
  public:
@@ -118,7 +117,7 @@ SegmentLayout::SegmentLayout(const StageList& list, const MpiVariant& variant, b
   const auto block_bytes = static_cast<std::size_t>(longest_piece_bytes(list));
   const auto take = [this](std::size_t bytes) {
     const std::size_t offset = byte_count;
-    byte_count += whole_pages(bytes);
+    byte_count += planner::align_up(bytes, kPageBytes);
     return offset;
   };
   signals = take(variant.shares_memory() ? sizeof(Announcements) : 0);

@@ -11,6 +11,7 @@
 #include "backends/mpi/world.hpp"
 #include "lanes/symmetric_heap.hpp"
 #include "operands.hpp"
+#include "time_numbers.hpp"
 
 namespace mc2::executor::mpi {
 namespace {
@@ -92,7 +93,6 @@ class Follower {
   void run(std::int64_t id, Message& order) {
     const auto mode = static_cast<RunMode>(order.number());
     const RankTimes& times = prepared_.at(id)->run(mode, static_cast<RunDetail>(order.number())).ranks.front();
-    numbers_.resize(time_count(times.compute.size()));
     pack_times(times, numbers_);
     send_bytes(std::as_bytes(std::span(numbers_)), 0, order_channel(), kNoDeadline);
   }

@@ -16,6 +16,7 @@
 #include "checks.hpp"
 #include "lanes/lane_checks.hpp"
 #include "operands.hpp"
+#include "time_numbers.hpp"
 
 namespace mc2::executor::mpi {
 namespace {

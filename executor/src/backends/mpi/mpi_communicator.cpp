@@ -6,7 +6,6 @@
 
 #include "backends/mpi/mpi_checks.hpp"
 #include "backends/mpi/mpi_prepared.hpp"
-#include "bags.hpp"
 #include "checks.hpp"
 #include "choices.hpp"
 #include "lanes/host_memory.hpp"
@@ -64,10 +63,7 @@ Result<std::unique_ptr<Prepared>> MpiCommunicator::prepare_stages(const StageLis
     MC2_TRY(check_world(stages, options_.world_size));
     MC2_ASSIGN(auto read, read_variant(stages.op, variant));
     MC2_TRY(check_message_sizes(stages));
-    MC2_TRY(check_buffers(stages.op, local_ranks(), buffers));
-    MC2_TRY(check_host_forms(local_ranks(), buffers, "mpi"));
-    MC2_TRY(check_bags(stages.op, local_ranks(), buffers));
-    MC2_TRY(check_choices(stages.op, local_ranks(), buffers));
+    MC2_TRY(lanes::check_operands(stages.op, local_ranks(), buffers, "mpi"));
     MC2_TRY(check_prepared_memory(stages, read, options.allow_independent));
     return read;
   }();

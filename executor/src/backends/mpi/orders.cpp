@@ -88,13 +88,6 @@ void pass_request(const Pass& pass, Request& request) {
   each(pass, request.variant.name, request.variant.fields, request.options.allow_independent);
 }
 
-template <typename Times, typename Visit>
-void visit_times(Times& times, Visit visit) {
-  for (auto& time : times.compute) visit(time);
-  for (auto& time : times.communication) visit(time);
-  visit(times.local);
-}
-
 } // namespace
 
 void put_request(Message& message, const PrepareRequest& request) { pass_request(Putting{message}, request); }
@@ -114,20 +107,6 @@ std::vector<std::int64_t> get_numbers(Message& message) {
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(message.number()));
   for (std::int64_t& number : numbers) number = message.number();
   return numbers;
-}
-
-void pack_times(const RankTimes& times, std::span<std::int64_t> numbers) noexcept {
-  visit_times(times, [at = numbers.begin()](const StageTime& time) mutable {
-    *at++ = time.start.count();
-    *at++ = time.end.count();
-  });
-}
-
-void unpack_times(std::span<const std::int64_t> numbers, RankTimes& times) noexcept {
-  visit_times(times, [at = numbers.begin()](StageTime& time) mutable {
-    time.start = std::chrono::nanoseconds{*at++};
-    time.end = std::chrono::nanoseconds{*at++};
-  });
 }
 
 } // namespace mc2::executor::mpi

@@ -30,9 +30,4 @@ void put_request(Message& message, const PrepareRequest& request);
 void put_numbers(Message& message, std::span<const std::int64_t> numbers);
 [[nodiscard]] std::vector<std::int64_t> get_numbers(Message& message);
 
-/// How many numbers a rank's times are sent as.
-[[nodiscard]] constexpr std::size_t time_count(std::size_t stage_count) noexcept { return 4 * stage_count + 2; }
-void pack_times(const RankTimes& times, std::span<std::int64_t> numbers) noexcept;
-void unpack_times(std::span<const std::int64_t> numbers, RankTimes& times) noexcept;
-
 } // namespace mc2::executor::mpi

@@ -85,6 +85,17 @@ struct LaneCost {
   bool operator==(const LaneCost&) const = default;
 };
 
+/// A change of what races set in a variant's cost: both slow-downs, the fixed cost of the lane that blocks pass second,
+/// and the cost of a run.
+struct CostStep {
+  double compute_slowdown = 0, communication_slowdown = 0; ///< added to LaneCost::slowdown
+  double fixed_us = 0, run_us = 0;
+  bool operator==(const CostStep&) const = default;
+};
+
+/// As many as a CostStep has numbers.
+inline constexpr std::size_t kMaxOpenSteps = 4;
+
 struct VariantCost {
   Variant variant;
   LaneCost compute; ///< for kinds with a local part: only the rows of the other ranks' shards
@@ -95,6 +106,8 @@ struct VariantCost {
   std::optional<CostCurve> local_compute = std::nullopt;
   /// Time that a run whose lanes overlap takes besides its blocks; not 0 only for variants with has_run_cost().
   double run_us = 0;
+  /// What races left open: independent changes, each the half-width of a 90 % interval. Empty before any race.
+  std::vector<CostStep> open_steps = {};
 
   /// Lower limit when a lane's slow-down is fitted anew: kLeastSlowdown if it is below 1 now, and for the communication
   /// lane of a variant with shares_collective(); otherwise 1.
@@ -150,7 +163,8 @@ struct CostModel {
   std::vector<VariantCost> variants; ///< at least one
   std::string source;                ///< where it came from, e.g. "profile on this machine" or a citation
   /// Half-width of the 90 % interval of a makespan, relative, when the uncut parts' present times are known, so that a
-  /// drift of the machine's speed cancels. Learned from raced cuts; empty before any race.
+  /// drift of the machine's speed cancels, and the costs are right. Learned from raced cuts; empty before any race.
+  /// anchored_interval_of() joins it with VariantCost::open_steps.
   std::optional<double> anchored_interval = std::nullopt;
   std::optional<SerialRun> serial = std::nullopt; ///< its variant need not be one of the model's
   /// Set by with_spread(), which also joined it to the measured curves' intervals. It follows from the machine's later
@@ -160,10 +174,10 @@ struct CostModel {
   /// Errors: as OpSpec::validate. InvalidSpec for no variants or more than kMaxVariantCount, a variant that is there
   /// twice or has no name, an invalid curve or one over another axis, a curve that gives the whole operator a time
   /// above kMaxTimeUs, a fixed_us or run_us as validate_time, a slow-down outside kLeastSlowdown to kMaxSlowdown, a
-  /// slow-down interval outside 0 to below 1, a local curve for a kind without a local part, slices that
-  /// Slices::parse() does not read, a serial matmul's time that is not above 0 and at most kMaxTimeUs, or an anchored
-  /// interval that is not above 0 and at most kMaxCurveInterval. Stale for a compute curve over rows where blocks are
-  /// columns: an earlier mc2 profiled it.
+  /// slow-down interval outside 0 to below 1, more than kMaxOpenSteps steps or one beyond kMaxTimeUs, a local curve for
+  /// a kind without a local part, slices that Slices::parse() does not read, a serial matmul's time that is not above 0
+  /// and at most kMaxTimeUs, or an anchored interval that is not above 0 and at most kMaxCurveInterval. Stale for a
+  /// compute curve over rows where blocks are columns: an earlier mc2 profiled it.
   [[nodiscard]] Result<void> validate() const;
 
   /// The cost of a variant; null if the model does not have the variant.

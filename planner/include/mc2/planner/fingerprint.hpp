@@ -32,6 +32,9 @@ struct Fingerprint {
   [[nodiscard]] bool is_shared_device() const { return fields.contains("ranks_per_device"); }
   /// Errors: Unsupported on a shared device, where nothing is timed and nothing is kept.
   [[nodiscard]] Result<void> require_speeds() const;
+  /// Checks that the machine has as many ranks as an operator; else nothing could run its plan there. A fingerprint
+  /// without a number of ranks stands for any. Errors: InvalidSpec.
+  [[nodiscard]] Result<void> require_ranks(int world_size) const;
 
   /// One "key=value" per field, ordered by key, joined with "; ". Values have ';' and '=' escaped with '\\', so
   /// distinct fingerprints have distinct texts.

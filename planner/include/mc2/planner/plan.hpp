@@ -67,6 +67,17 @@ struct MeasuredCut : CutTimes {
   bool operator==(const MeasuredCut&) const = default;
 };
 
+/// Whether what has a cut and a variant, such as a plan, a runner-up or a race, has these ones.
+template <typename Choice>
+[[nodiscard]] bool is_choice(const Choice& one, const Cut& cut, const Variant& variant) {
+  return one.cut == cut && one.variant == variant;
+}
+/// Whether both have the same cut and variant.
+template <typename One, typename Other>
+[[nodiscard]] bool is_same_choice(const One& one, const Other& other) {
+  return is_choice(one, other.cut, other.variant);
+}
+
 /// Checks a cut that was measured: validate_cut(), and that fused_us and serial_us agree if nothing overlaps, because
 /// the cut is then the serial operator itself. They must agree within a factor of 3, because other kernels may have run
 /// serial. Errors: InvalidSpec.
@@ -153,6 +164,8 @@ struct Validation {
 
 /// Begins the reason of a plan that is left uncut because its race was too noisy to tell whether a cut is faster.
 inline constexpr std::string_view kUndecided = "undecided: ";
+/// How the reason of a makespan begins that a model of another operator predicted (Transfer::reason).
+inline constexpr std::string_view kTransferred = "transferred from ";
 
 /// The decision for one operator on one machine, and everything needed to understand it.
 struct Plan {
@@ -200,6 +213,8 @@ struct Plan {
   [[nodiscard]] bool overlaps() const;
   /// Whether another race may find a faster cut.
   [[nodiscard]] bool is_undecided() const noexcept { return reason.starts_with(kUndecided); }
+  /// Whether a model of another n and k predicted the makespan.
+  [[nodiscard]] bool is_transferred() const noexcept { return makespan.reason.starts_with(kTransferred); }
   /// False for a plan that was made by hand: nothing was predicted of its blocks.
   [[nodiscard]] bool has_timeline() const noexcept { return !timeline.first.empty() || !timeline.second.empty(); }
   /// Number of spans on each lane of its timeline: the blocks and, with LocalFirst, the local part.

@@ -126,11 +126,13 @@ using ModelFrom = std::function<ModelUntil(std::int64_t first_m)>;
 /// @param op       its m does not matter
 /// @param options  their strategy is search
 /// @param label    changes each predicted plan before it enters a range, e.g. widens its intervals; null: nothing does
+/// @param on_planned  called with each m, ascending, once it is planned alone; null: nothing is
 /// Errors: as check_range and make_plan; InvalidSpec (model) when a later model has other variants.
 [[nodiscard]] Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int64_t last_m,
                                              const ModelFrom& model_from, const PlanOptions& options,
                                              const std::function<Plan(Plan)>& label = nullptr,
-                                             const StopCheck& is_stopped = {});
+                                             const StopCheck& is_stopped = {},
+                                             const std::function<void(std::int64_t m)>& on_planned = nullptr);
 
 /// As above, with one model for every m.
 [[nodiscard]] Result<PlanRanges> plan_ranges(const OpSpec& op, std::int64_t first_m, std::int64_t last_m,

@@ -89,6 +89,11 @@ struct Assumed {
 };
 [[nodiscard]] Assumed assume(CostModel model, PlanOptions options);
 
+/// "assumed as asked: slow-downs of 1.2 (compute) and 1.4 (communication) and 15 us per block"; empty without
+/// assumptions. make_plan() ends a plan's reason with it.
+/// @param plan  as predicted with these options
+[[nodiscard]] std::string assumptions_text(const PlanOptions& options, const Plan& plan);
+
 /// Predicted makespans in us of many cuts of one variant, each as predict_cut() gives, without making the plans.
 /// Errors: as predict_cut.
 [[nodiscard]] Result<std::vector<double>> predict_makespans(const OpSpec& op, const CostModel& model,

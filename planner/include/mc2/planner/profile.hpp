@@ -96,6 +96,10 @@ struct CutTimes {
 /// because the medians may come from different runs. Errors: InvalidSpec naming the lane's field.
 [[nodiscard]] Result<void> validate_block_times(const CutTimes& times);
 
+/// Errors: InvalidSpec naming the field, for a fused_us that validate_measured_time refuses, another time that
+/// validate_known_time or validate_block_times refuses, and a relative_error below 0, or of 1 and above.
+[[nodiscard]] Result<void> validate_cut_times(const CutTimes& times);
+
 /// All runs of one cut of a fused operator, as the user's own executor timed them.
 struct CutRuns : CutTimes {
   std::string blocks; ///< as parse_cut() reads them, or the digest of a kept plan

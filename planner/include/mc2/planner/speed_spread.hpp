@@ -105,6 +105,10 @@ struct TimedLanes {
 /// Errors: NotFound if no variant of the model was timed; InvalidSpec for a time that is not positive and finite.
 [[nodiscard]] Result<CostModel> at_speed(const CostModel& model, const OpSpec& op, std::span<const TimedLanes> times);
 
+/// Half-width of the 90 % interval of the plan's makespan, relative, at known times of the uncut parts: the model's
+/// anchored interval, joined with what its variant's open steps do to this cut. 0 for a model that never raced.
+[[nodiscard]] double anchored_interval_of(const CostModel& model, const Plan& plan);
+
 /// The plan with its makespan's interval joined, as squares, with another one that is relative to the makespan.
 [[nodiscard]] Plan with_wider_makespan(double relative_interval, Plan plan);
 

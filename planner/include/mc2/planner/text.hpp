@@ -14,6 +14,7 @@
 #include <string_view>
 #include <system_error>
 #include <type_traits>
+#include <vector>
 
 #include "mc2/planner/error.hpp"
 
@@ -69,6 +70,12 @@ template <typename Number>
 
 /// Removes the part up to `separator`, and the separator, from the text. Returns the part, trimmed.
 [[nodiscard]] std::string_view take_part(std::string_view& text, char separator) noexcept;
+
+/// The parts between separators, trimmed; at least one.
+[[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
+
+/// "a", "a and b", "a, b and c".
+[[nodiscard]] std::string and_text(std::span<const std::string> items);
 
 template <typename T>
 concept NoText = !std::convertible_to<T, std::string_view>;

@@ -76,6 +76,12 @@ inline constexpr std::array kDTypes{DType::F32, DType::F16, DType::Bf16, DType::
   return (numerator + denominator - 1) / denominator;
 }
 
+/// `value` rounded up to a multiple of `step`; value >= 0, step > 0.
+template <typename Number>
+[[nodiscard]] constexpr Number align_up(Number value, Number step) noexcept {
+  return (value + step - 1) / step * step;
+}
+
 /// `value` rounded down to a multiple of `step`; step > 0.
 [[nodiscard]] constexpr std::int64_t align_down(std::int64_t value, std::int64_t step) noexcept {
   return value - value % step;

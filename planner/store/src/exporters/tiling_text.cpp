@@ -29,10 +29,20 @@ struct SourceText {
   std::string code, comments;
 };
 
-/// The length of the comment, or of the string or character, that the text begins with; 0 where it begins with neither.
-/// A quote that its line does not close ends there.
-std::size_t aside_length(std::string_view text, char before) {
-  if (text.front() == '"' && before == 'R') { // R"end(...)end"
+/// Whether the word that the text ends with says that a string behind it is raw.
+bool ends_in_raw_prefix(std::string_view text) {
+  std::size_t begin = text.size();
+  while (begin > 0 && text.size() - begin < 4 && is_word(text[begin - 1])) --begin;
+  const std::array<std::string_view, 5> prefixes{"R", "LR", "uR", "UR", "u8R"};
+  return std::ranges::find(prefixes, text.substr(begin)) != prefixes.end();
+}
+
+/// The length of the comment, or of the string or character, that begins at a place; 0 where neither begins there. A
+/// quote that its line does not close ends there.
+std::size_t aside_length(std::string_view whole, std::size_t place) {
+  const std::string_view text = whole.substr(place);
+  const char before = place == 0 ? ' ' : whole[place - 1];
+  if (text.front() == '"' && ends_in_raw_prefix(whole.substr(0, place))) { // R"end(...)end"
     const std::size_t open = std::min(text.find('('), text.size());
     const std::size_t close =
         text.find(")" + std::string(text.substr(1, std::max<std::size_t>(open, 1) - 1)) + "\"", open);
@@ -59,11 +69,12 @@ SourceText parted(std::string_view text) {
       if (part[i] != '\n') part[i] = ' ';
   };
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = aside_length(text.substr(at), at == 0 ? ' ' : text[at - 1]);
+    const std::size_t length = aside_length(text, at);
     const bool is_comment = length > 0 && text[at] == '/';
     if (length > 0) blank(parts.code, at, length);
     blank(parts.comments, at, is_comment ? 2 : std::max<std::size_t>(length, 1));
-    if (is_comment && text[at + 1] == '*') parts.comments.replace(at + length - 2, 2, "; "); // ends what it says
+    const bool is_closed = length >= 4 && text.substr(at, length).ends_with("*/");
+    if (is_comment && text[at + 1] == '*' && is_closed) parts.comments.replace(at + length - 2, 2, "; ");
     at += std::max<std::size_t>(length, 1);
   }
   return parts;
@@ -86,9 +97,11 @@ std::optional<std::string_view> set_to(std::string_view behind) {
   rest = without(kAllBlanks, rest.substr(1));
   if (!rest.empty() && is_digit(rest.front())) return rest;
   constexpr std::size_t kMostArgument = 256;
-  const std::size_t end = rest.substr(0, kMostArgument).find_first_of(",;)");
-  if (end == std::string_view::npos || rest[end] != ',') return std::nullopt;
-  return without(kAllBlanks, rest.substr(end + 1));
+  const std::size_t end = rest.substr(0, kMostArgument).find_first_of(",;()");
+  if (end == std::string_view::npos || rest[end] == ';') return std::nullopt;
+  if (rest[end] == ',') return without(kAllBlanks, rest.substr(end + 1)); // behind the struct
+  const bool is_value = end > 0 && rest.substr(0, end).find_first_of(kAllBlanks) == std::string_view::npos;
+  return is_value ? std::optional(rest) : std::nullopt; // a call or a name; two words declare an argument
 }
 
 constexpr std::string_view kOperators = "+-*/%<>&|^";
@@ -97,11 +110,11 @@ constexpr std::string_view kOperators = "+-*/%<>&|^";
 bool ends_number_in_words(std::string_view rest) {
   const bool goes_on = rest.starts_with('\'') || rest.starts_with('.');
   if (rest.empty() || is_word(rest.front())) return rest.empty();
+  if (goes_on && rest.size() > 1 && is_digit(rest[1])) return false;
   const std::string_view next = without(kBlanks, rest);
-  const std::size_t operand = next.find_first_not_of(std::string(kOperators) + " ");
-  const bool is_operated = !next.empty() && kOperators.find(next.front()) != std::string_view::npos;
-  return !(goes_on && rest.size() > 1 && is_digit(rest[1])) &&
-         !(is_operated && operand != std::string_view::npos && is_digit(next[operand]));
+  if (next.empty() || next.starts_with("//") || kOperators.find(next.front()) == std::string_view::npos) return true;
+  const std::size_t operand = next.find_first_not_of(std::string(kOperators).append(kBlanks));
+  return operand == std::string_view::npos || (next.front() == '-' && !is_digit(next[operand]));
 }
 
 /// Whether a number in code ends before `rest`, and is not the first one of an expression.
@@ -124,9 +137,10 @@ std::optional<std::int64_t> whole_number(std::string_view text, bool is_comment)
 
 /// Reads the last value that code, or comments, set the member to. Errors: as tiling_values, for code.
 Result<void> read_member(std::string_view name, std::string_view text, bool is_comment, TilingValues& values) {
+  std::size_t end = is_comment ? 0 : text.size();
   for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
-    const std::string_view before = text.substr(0, at), rest = text.substr(at + name.size());
-    const std::string_view behind = is_comment ? rest.substr(0, rest.find('\n')) : rest; // another line tells no more
+    if (at >= end) end = std::min(text.find('\n', at), text.size()); // of a comment, another line tells no more
+    const std::string_view before = text.substr(0, at), behind = text.substr(0, end).substr(at + name.size());
     const bool is_whole = (before.empty() || !is_word(before.back()) || before.ends_with("set_")) &&
                           (behind.empty() || !is_word(behind.front()));
     const auto value = is_whole ? set_to(behind) : std::nullopt;
@@ -203,11 +217,11 @@ Result<TilingValues> tiling_values(std::string_view text) {
     MC2_TRY(read_member(name, code, false, values));
     MC2_TRY(read_member(name, comments, true, commented));
   }
-  for (const auto& [one, other] : {std::pair{"tileNum", "tileCnt"}, {"tailNum", "tailCnt"}}) // names of one number
-    if (values.contains(one) || values.contains(other)) {
-      commented.erase(one);
-      commented.erase(other);
-    }
+  using Names = std::array<std::string_view, 3>; // of one number; the last may be no name
+  for (const Names& names :
+       {Names{"tileNum", "tileCnt"}, Names{"tailNum", "tailCnt"}, Names{"tileM", "kMc2TileRows", "first_group_m"}})
+    if (std::ranges::any_of(names, [&](std::string_view name) { return values.contains(name); }))
+      for (const std::string_view name : names) commented.erase(std::string(name));
   values.merge(commented); // what code sets stays
   return values;
 }

@@ -51,8 +51,8 @@ struct Recalibration {
 ///               most planner::kMaxCurveInterval. The residuals are normal; their variance has a scaled inverse
 ///               chi-square prior worth kPriorObservationCount residuals of measurement_spread (Gelman et al., Bayesian
 ///               Data Analysis, 2013, §2.6). The degrees of freedom are less by the effective number of parameters
-///               that the races determined (Hastie and Tibshirani, Generalized Additive Models, 1990, §3.5). What the
-///               races left open of a cut of many more or fewer blocks is not included.
+///               that the races determined (Hastie and Tibshirani, Generalized Additive Models, 1990, §3.5). The
+///               variants' open_steps are what the races left open of the parameters.
 /// @param observations  measured cuts, with the times of their uncut parts moments before and after
 /// docs/cost_model.md §6. Errors: CannotFit (no observations, or a time that is not positive and finite), UnknownName
 /// (a variant that the model does not know), and as CostModel::validate and planner::predict_cut.

@@ -108,8 +108,8 @@ struct Refinement {
 /// docs/cost_model.md §6.
 /// @param measured  may be empty: then `next` holds the cuts to begin with. A cut that does not overlap counts as a
 ///                  measurement of serial
-/// Errors: InvalidSpec (settings, too many cuts, as planner::validate_measured_cut), CannotFit (a time that is not
-/// positive and finite, or as validate_uncut_times), and as planner::predict_cut.
+/// Errors: InvalidSpec (settings, too many cuts, as planner::validate_measured_cut), CannotFit (times that
+/// planner::validate_cut_times refuses, or as validate_uncut_times), and as planner::predict_cut.
 [[nodiscard]] Result<Refinement> refine(const planner::OpSpec& op, const planner::CostModel& model,
                                         std::span<const planner::MeasuredCut> measured,
                                         const RefineSettings& settings = {});

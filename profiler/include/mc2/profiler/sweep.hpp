@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,19 +40,20 @@ struct SweepOptions {
   [[nodiscard]] Result<void> validate() const;
 };
 
-struct SweepProgress {
-  int round = 0;
-  int finished_case_count = 0;
-  int case_count = 0;
-  double fraction = 0; ///< share of the expected work that is done, 0..1
-  std::chrono::milliseconds elapsed{0};
-  std::chrono::milliseconds remaining{0}; ///< estimate
+/// Progress of a sweep, or of another step of a tuning.
+struct Progress {
+  std::string label;   ///< names the step of a tuning, e.g. "profile matmul_all_reduce m=1024 ..."; empty in a sweep
+  double fraction = 0; ///< share of the step's expected work that is done, 0..1
+  std::chrono::milliseconds remaining{0}; ///< estimate for the step
+  std::string detail;                     ///< e.g. "12 of 48 cases settled"
+  /// Time until the budget of the whole tuning is spent; empty when a step runs outside tune().
+  std::optional<std::chrono::milliseconds> budget_left = std::nullopt;
 };
 
 /// Callbacks of the sweep. All are called on the sweep's thread.
 struct SweepHooks {
   std::function<std::chrono::steady_clock::time_point()> now;
-  std::function<void(const SweepProgress&)> on_progress; ///< called after each measurement; may be empty
+  std::function<void(const Progress&)> on_progress; ///< called after each measurement; may be empty
   /// Called with the new samples after each round. Also called with the samples of an unfinished round before the sweep
   /// returns Cancelled or lets an exception of `measure` pass. Outliers are not marked yet. May be empty.
   std::function<void(std::span<const planner::Sample>)> on_samples;

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <chrono>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,24 +9,15 @@
 #include "mc2/planner/error.hpp"
 #include "mc2/planner/plan.hpp"
 #include "mc2/planner/profile.hpp"
+#include "mc2/profiler/sweep.hpp"
 
 #pragma GCC visibility push(default)
 
 namespace mc2::profiler {
 
-/// Progress of one step of the tuning.
-struct TuneProgress {
-  std::string label;                      ///< names the step, e.g. "profile matmul_all_reduce m=1024 ..."
-  double fraction = 0;                    ///< share of the step's expected work that is done, 0..1
-  std::chrono::milliseconds remaining{0}; ///< estimate for the step
-  std::string detail;                     ///< e.g. "12 of 48 cases settled"
-  /// Time until the budget of the whole tuning is spent; empty when a step runs outside tune().
-  std::optional<std::chrono::milliseconds> budget_left = std::nullopt;
-};
-
 /// Callbacks that report the tuning's progress and may cancel it. Each may be empty. Called on the tuner's thread.
 struct TuneHooks {
-  std::function<void(const TuneProgress&)> on_progress;
+  std::function<void(const Progress&)> on_progress;
   std::function<void(const std::string&)> on_line; ///< one line for people: what was decided, and why
   std::function<void(const std::string&)> on_race; ///< as on_line: which cuts race, and the plan in the end
   std::function<bool()> is_cancelled;              ///< asked before each pair of runs and each check

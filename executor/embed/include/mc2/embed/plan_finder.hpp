@@ -24,13 +24,9 @@ namespace mc2::embed {
 
 /// The plan of one block: the machine's backend runs matmul and collective one after the other, as a program without
 /// mc2 does. It is correct on every machine. Its times are 0, because no model predicts them; its strategy is "given".
-/// Errors: InvalidSpec (op, check_ranks()); UnknownName if this build has no backend of the fingerprint's name;
-/// Unsupported.
+/// Errors: InvalidSpec (op, Fingerprint::require_ranks()); UnknownName if this build has no backend of the
+/// fingerprint's name; Unsupported.
 [[nodiscard]] Result<planner::Plan> uncut_plan(const planner::OpSpec& op, const planner::Fingerprint& machine);
-
-/// Checks that an operator has as many ranks as a machine; else nothing could run its plan there. A fingerprint without
-/// a number of ranks stands for any. Errors: InvalidSpec.
-[[nodiscard]] Result<void> check_ranks(const planner::OpSpec& op, const planner::Fingerprint& machine);
 
 /// Where a PlanFinder looks. The order is: plan files, service, kept plans (stores), own planner (models).
 struct FinderOptions {

@@ -158,7 +158,7 @@ void enqueue_direct_and_finish(const BlockExchange& block, const RowEpilogue& ep
 /// The largest share of a rank when `bytes` are divided in whole vectors of 16 bytes.
 [[nodiscard]] constexpr std::int64_t rank_share_bytes(std::int64_t bytes, int world_size) noexcept {
   constexpr std::int64_t kVector = 16;
-  return planner::ceil_div(planner::ceil_div(bytes, world_size), kVector) * kVector;
+  return planner::align_up(planner::ceil_div(bytes, world_size), kVector);
 }
 
 /// Pieces in one rank's own memory, and where their sum goes.

@@ -5,6 +5,7 @@
 #include "backends/cuda/runtime/check.hpp"
 #include "backends/cuda/runtime/handles.hpp"
 #include "mc2/planner/error.hpp"
+#include "mc2/planner/units.hpp"
 
 namespace mc2::executor::cuda {
 namespace {
@@ -14,7 +15,7 @@ constexpr std::size_t kGranularityBytes = std::size_t{2} << 20U;
 constexpr std::size_t kMostWaste = 2;
 
 std::size_t rounded_up(std::size_t byte_count) {
-  return std::max<std::size_t>(1, (byte_count + kGranularityBytes - 1) / kGranularityBytes) * kGranularityBytes;
+  return planner::align_up(std::max<std::size_t>(1, byte_count), kGranularityBytes);
 }
 
 using IdleBlocks = std::multimap<std::size_t, std::byte*>;

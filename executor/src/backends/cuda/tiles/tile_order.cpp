@@ -64,7 +64,7 @@ std::vector<Tile> TileOrder::raster(std::span<const Row> rows) const {
 std::vector<Tile> TileOrder::shard_tiles(int rank, std::size_t block, int first_distance, int end_distance) const {
   const std::int64_t first_row = blocks_[block].first_row, end_row = first_row + blocks_[block].row_count;
   std::vector<Row> rows;
-  for (std::int64_t row = ceil_div(first_row, kTileRows) * kTileRows; row < end_row; row += kTileRows) {
+  for (std::int64_t row = planner::align_up(first_row, std::int64_t{kTileRows}); row < end_row; row += kTileRows) {
     for (int distance = first_distance; distance < end_distance; ++distance)
       rows.push_back(
           {.distance = distance, .a_row = (rank + distance) % op_.world_size * summed_rows(op_) + row, .c_row = row});

@@ -131,6 +131,9 @@ struct FoundModel {
 /// of the read error instead if the kept model could not be read; those of `time_lanes` and planner::at_speed.
 [[nodiscard]] Result<FoundModel> find_model(const ModelPlaces& places, const PlanQuestion& question);
 
+/// find_model() in these layers alone. Nobody else may use them meanwhile.
+[[nodiscard]] Result<FoundModel> find_model(store::Layers& layers, const PlanQuestion& question);
+
 /// The model that the caller gives, as find_model() finds it without other places. So it gets the spread of a machine
 /// of which no runs are known. Sets the question's machine to the model's. Errors: as find_model; without transfer, a
 /// model of another operator is given back, and the planner refuses it.

@@ -27,14 +27,16 @@ struct PlanRequest {
   planner::PlanOptions options;
   bool has_alignment = true;      ///< false: the machine's alignment holds
   bool has_min_block_rows = true; ///< false: the least length is the alignment
+  /// False: a max_block_count that is PlanOptions' own counts as left open, and the machine's holds; a document always
+  /// says so, because earlier clients write it into every request.
+  bool has_max_block_count = false;
   bool operator==(const PlanRequest&) const = default;
 
   /// A request that names no options: those of the machine hold.
   [[nodiscard]] static PlanRequest usual(planner::OpSpec op) {
     return {.op = std::move(op), .options = {}, .has_alignment = false, .has_min_block_rows = false};
   }
-  /// The options, with the machine's own where the request leaves them open. A max_block_count that is PlanOptions' own
-  /// counts as left open, because earlier clients write it into every request.
+  /// The options, with the machine's own where the request leaves them open.
   /// @param usual  the machine's options (planner::default_options_on)
   [[nodiscard]] planner::PlanOptions options_with(const planner::PlanOptions& usual) const;
 };

@@ -32,8 +32,9 @@ struct ImportedMachine {
 
 /// Joins all profiles that were imported for a device.
 /// @param profiles  as Store::list_profiles(imported_fields(device)) gives them
-/// Errors: Stale (device) if the fingerprints of two logs contradict each other, naming the field.
-[[nodiscard]] Result<ImportedMachine> join_imported(const std::string& device, std::vector<planner::Profile> profiles);
+/// Errors: that of `profiles`; Stale (device) if the fingerprints of two logs contradict each other, naming the field.
+[[nodiscard]] Result<ImportedMachine> join_imported(const std::string& device,
+                                                    Result<std::vector<planner::Profile>> profiles);
 
 /// The most different cuts in one import.
 inline constexpr std::size_t kMostMeasuredCuts = 256;

@@ -51,8 +51,10 @@ class Layers {
                                                   const planner::Fingerprint& fingerprint) const;
   /// The keys of all plans for a machine in every layer that can be read, stronger layers first. Keys may repeat.
   [[nodiscard]] std::vector<PlanKey> list_plan_keys(const std::string& fingerprint_digest) const;
-  /// Store::list_profiles() of every layer that can be read, stronger layers first.
-  [[nodiscard]] std::vector<planner::Profile> list_profiles(const std::map<std::string, std::string>& fields) const;
+  /// Store::list_profiles() of every layer that can be read, stronger layers first. Errors: as there, for the writable
+  /// layer.
+  [[nodiscard]] Result<std::vector<planner::Profile>> list_profiles(
+      const std::map<std::string, std::string>& fields) const;
   /// store::list_measured_cuts() of every layer that can be read, the strongest layer last. Errors: as there, for the
   /// writable layer.
   [[nodiscard]] Result<std::vector<Measurement>> list_measured_cuts(const std::string& device,

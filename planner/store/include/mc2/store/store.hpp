@@ -243,7 +243,7 @@ class Store {
   /// is intact.
   /// Errors: NotFound (read-only, and the file is missing or empty), Unreadable (read-only and not permitted), ReadOnly
   /// (the file or directory is not writable; or read-only, but the file must first be recovered or brought up to date),
-  /// NewerVersion, Corrupt (not a database, truncated or damaged; the message says how to salvage), Unsupported (on a
+  /// NewerVersion, Corrupt (not a database, truncated or damaged; the message says what helps), Unsupported (on a
   /// network file system, unless read-only), InvalidSpec (the path names a directory or the like).
   [[nodiscard]] static Result<Store> open(const std::filesystem::path& path, OpenMode mode);
 
@@ -256,7 +256,8 @@ class Store {
   /// Adds samples to those kept for the operator (m included) and fingerprint, in one transaction. Keeps them as
   /// batches and returns the digests of these. A batch added after a model gets a later date than the model, and a
   /// model gets no earlier date than its samples, even if the clock has stepped back by up to a day.
-  /// Errors: ReadOnly; InvalidSpec for a value that could not be read back. Every function that keeps a value has both.
+  /// Errors: ReadOnly; InvalidSpec for a value that could not be read back; Unsupported for a fingerprint without
+  /// fields or of a shared device (Fingerprint::require_speeds). Every function that keeps a value has these.
   [[nodiscard]] Result<std::vector<std::string>> append_samples(const planner::OpSpec& op,
                                                                 const planner::Fingerprint& fingerprint,
                                                                 std::span<const planner::Sample> samples,
@@ -265,12 +266,10 @@ class Store {
   [[nodiscard]] Result<AddedSamples> add_new_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
                                                      std::span<const planner::Sample> samples,
                                                      const std::string& created_at);
-  /// Replaces all samples kept for the operator and fingerprint by these, in one transaction.
+  /// Replaces all samples kept for the operator and fingerprint by these, in one transaction. No samples: removes them.
   /// Errors: ReadOnly, InvalidSpec.
   [[nodiscard]] Result<void> replace_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint,
                                              std::span<const planner::Sample> samples, const std::string& created_at);
-  /// Removes the samples kept for the operator and fingerprint. Returns their number. Errors: ReadOnly.
-  [[nodiscard]] Result<std::int64_t> remove_samples(const planner::OpSpec& op, const planner::Fingerprint& fingerprint);
   /// All samples of the operator and fingerprint, in the order in which they were added.
   /// Errors: NotFound, listing operators that the store has samples for; Corrupt.
   [[nodiscard]] Result<planner::Profile> find_profile(const planner::OpSpec& op,
@@ -297,10 +296,10 @@ class Store {
                                                                     const planner::Fingerprint& fingerprint) const;
 
   /// Keeps a plan under its key; replaces an earlier one. Returns its digest. The same document again is no change, and
-  /// keeps its date.
-  /// @param purpose  UTF-8 without control characters
-  /// Errors: ReadOnly; InvalidSpec, also for a plan for counts of rows with a purpose that begins with "tuned"; Stale
-  /// if `may_replace` returns false.
+  /// keeps its date. Every door keeps plans by this function, which alone says which plans may be kept.
+  /// @param purpose  UTF-8 without control characters, not empty
+  /// Errors: ReadOnly; InvalidSpec, also for a plan for counts of rows with a purpose that begins with "tuned" and for
+  /// a machine of another number of ranks than the operator's; Stale if `may_replace` returns false.
   [[nodiscard]] Result<std::string> put_plan(const planner::Plan& plan, const std::string& purpose,
                                              const std::string& created_at, const MayReplace& may_replace = {});
   /// Errors: NotFound; Stale for a plan that has blocks of rows although its operator is now cut along n; Corrupt if

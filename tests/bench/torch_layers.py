@@ -1,8 +1,8 @@
 """Times the linear layers of Llama 3 in tensor-parallel form: mc2.torch, the unfused calls and PyTorch's own fused
 operators.
 
-    torchrun --nproc-per-node 4 -m mc2.torch.bench --rows 1024,4096,8192
-    python3 -m mc2.torch.bench --ranks 2 --shrink 8                       starts its two processes itself
+    torchrun --nproc-per-node 4 tests/bench/torch_layers.py --rows 1024,4096,8192
+    python3 tests/bench/torch_layers.py --ranks 2 --shrink 8          starts its two processes itself
 
 NCCL and bf16 where there is a GPU for every rank, else gloo and f32 on the CPU. Each shape is tuned first, which is not
 timed. The competitors run in turn, in alternating order; a time is the slowest rank's, and a cell the median of the
@@ -19,10 +19,10 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 
-from .. import _core
-from . import _groups, _passes, _symmetric, functional
-from ._problem import Problem
-from .tuning import Clock, captured, interleaved, tune
+from mc2 import _core
+from mc2.torch import _groups, _passes, _symmetric, functional
+from mc2.torch._problem import Problem
+from mc2.torch.tuning import Clock, captured, interleaved, tune
 
 KINDS = ("matmul_all_reduce", "matmul_reduce_scatter", "all_gather_matmul")
 MODELS = {"llama-3-8b": (4096, 14336, 6144), "llama-3-70b": (8192, 28672, 10240)}  # hidden, mlp, q + k + v
