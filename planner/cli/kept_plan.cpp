@@ -103,7 +103,7 @@ namespace {
 void tell_where_from(const finder::FoundPlan& found, bool asked_service) {
   if (asked_service || found.passed_over_damage)
     note_source(found);
-  else if (found.is_stopgap && found.stored.plan.makespan.reason.starts_with("transferred"))
+  else if (found.is_stopgap && found.stored.plan.is_transferred())
     std::cerr << "mc2: note: no model of this n and k; " << found.stored.plan.makespan.reason
               << "; intervals are wider, mc2 profile measures it\n";
 }

@@ -138,7 +138,7 @@ finder::PlanSource planner_with(std::string name, std::vector<finder::AnswerOver
     MC2_ASSIGN(made.stored.plan, finder::plan_with(model, question));
     made.source = origin(model) + " (" + model.model.fingerprint.label() + ")";
     made.origin = finder::Origin::Model;
-    made.is_stopgap = finder::is_stopgap(made.stored.plan, model);
+    made.is_stopgap = finder::is_stopgap(made.stored.plan);
     return made;
   };
   return {std::move(name), find};

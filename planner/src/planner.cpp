@@ -171,7 +171,7 @@ std::string assumptions_text(const PlanOptions& options, const Plan& plan) {
     const bool computes_first = traits_of(plan.op.kind).first_lane == Lane::Compute;
     const auto& [first, second] = plan.slowdown;
     const auto of_lane = [](double wanted, double used, const char* lane) {
-      if (used == wanted) return number_text(used) + " (" + lane + ")";
+      if (used > 1 || wanted == used) return number_text(wanted) + " (" + lane + ")";
       return "none (" + std::string(lane) + ", a part of which the other lane does)"; // measured below 1
     };
     text = "slow-downs of " + of_lane(asked->compute, computes_first ? first : second, "compute") + " and " +
@@ -182,15 +182,30 @@ std::string assumptions_text(const PlanOptions& options, const Plan& plan) {
   return text.empty() ? "" : "assumed as asked: " + text;
 }
 
+namespace {
+
+/// Sets a lane's slow-down, which races then leave open no more. A factor below 1 is no contention: it says that the
+/// other lane does a part of this lane's work.
+void assume_contention(VariantCost& cost, LaneCost VariantCost::*lane, double CostStep::*open, double contention) {
+  if ((cost.*lane).slowdown < 1) return;
+  (cost.*lane).slowdown = contention;
+  (cost.*lane).slowdown_interval = 0;
+  for (CostStep& step : cost.open_steps) step.*open = 0;
+}
+
+} // namespace
+
 Assumed assume(CostModel model, PlanOptions options) {
   for (VariantCost& cost : model.variants) {
     if (options.contention) {
-      // A factor below 1 is no contention: it says that the other lane does a part of this lane's work.
-      if (cost.compute.slowdown >= 1) cost.compute.slowdown = options.contention->compute;
-      if (cost.communication.slowdown >= 1) cost.communication.slowdown = options.contention->communication;
-      cost.compute.slowdown_interval = cost.communication.slowdown_interval = 0;
+      assume_contention(cost, &VariantCost::compute, &CostStep::compute_slowdown, options.contention->compute);
+      assume_contention(cost, &VariantCost::communication, &CostStep::communication_slowdown,
+                        options.contention->communication);
     }
-    if (options.block_overhead_us) cost.compute.fixed_us = cost.communication.fixed_us = *options.block_overhead_us;
+    if (options.block_overhead_us) {
+      cost.compute.fixed_us = cost.communication.fixed_us = *options.block_overhead_us;
+      for (CostStep& step : cost.open_steps) step.fixed_us = 0;
+    }
   }
   if (options.contention)
     options.formula_contention = std::max(options.contention->compute, options.contention->communication);

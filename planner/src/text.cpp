@@ -42,7 +42,8 @@ std::size_t wide_control_bytes(std::string_view text, std::size_t at) {
 
 /// "0.0" for "-0.0", which rounding makes of a small negative number.
 std::string without_minus_zero(std::string text) {
-  return text.starts_with('-') && text.find_first_of("123456789") == std::string::npos ? text.substr(1) : text;
+  const bool is_zero = text.starts_with("-0") && text.find_first_of("123456789") == std::string::npos;
+  return is_zero ? text.substr(1) : text;
 }
 
 /// The text with each of these replaced by one space.

@@ -205,7 +205,7 @@ std::string transfer_reason(const OpSpec& profiled, const OpSpec& target) {
   const double byte_ratio = static_cast<double>(traits.message_bytes_per_unit(target)) /
                             static_cast<double>(traits.message_bytes_per_unit(profiled));
   const bool cuts_rows = cut_axis(target) == CutAxis::Rows;
-  return "transferred from " + (cuts_rows ? "n=" + std::to_string(profiled.n) + " " : std::string()) +
+  return std::string(kTransferred) + (cuts_rows ? "n=" + std::to_string(profiled.n) + " " : std::string()) +
          "k=" + std::to_string(profiled.k) + ": a " + (cuts_rows ? "row" : "column") + " has " +
          number_text(ratios_of(profiled, target).flops()) + " x the FLOPs and " + number_text(byte_ratio) +
          " x the bytes";

@@ -85,6 +85,7 @@ Result<void> read_options(const Query& query, Reader& reader, store::PlanRequest
   planner::PlanOptions& options = request.options;
   request.has_alignment = query.text("alignment").has_value();
   request.has_min_block_rows = query.text("min_block_rows").has_value();
+  request.has_max_block_count = query.text("max_block_count").has_value();
   options.strategy = query.text("strategy").value_or(options.strategy);
   reader.read("alignment", options.alignment, 1, planner::kMaxSize);
   reader.read("min_block_rows", options.min_block_rows, 1, planner::kMaxSize);

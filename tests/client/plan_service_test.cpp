@@ -246,7 +246,7 @@ class ChangingService {
     store::Change made{.revision = epoch,
                        .document = "plan",
                        .op = examples::question().op,
-                       .fingerprint_digest = store::digest(examples::question().machine.canonical_text()),
+                       .fingerprint_digest = store::digest(examples::question().machine),
                        .purpose = "tuned",
                        .digest = store::digest("a plan")};
     if (epoch % 2 != 0) made.op.kind = planner::OpKind::AllGatherMatmul;
@@ -348,7 +348,7 @@ TEST_F(PlanSources, AnAnswerOutlivesTheProcessInTheStore) {
     const PlanSource source = plan_service(client_of(service.url()), patient, &*shared_, now);
     ASSERT_TRUE(source.find(examples::question()).ok());
   } // the source keeps its answers in the store
-  const auto kept = layers_->list_plan_keys(store::digest(examples::question().machine.canonical_text()));
+  const auto kept = layers_->list_plan_keys(store::digest(examples::question().machine));
   ASSERT_EQ(kept.size(), 1U);
   EXPECT_TRUE(is_served_copy(kept.front().purpose)) << kept.front().purpose;
   EXPECT_FALSE(is_served_copy("tuned"));

@@ -106,7 +106,7 @@ TEST_F(WorkbenchOfTwoVariants, KeepsWhatTuningFindsInAStore) {
   const auto raced = profiler::race(*bench_, {&plan, 1}, {}, "race").value();
   ASSERT_TRUE(keeper.keep_race(raced, {&plan, 1}));
   ASSERT_TRUE(keeper.keep_plan(plan));
-  EXPECT_EQ(store.find_plan({invented_op(), store::digest(bench_->fingerprint().canonical_text())}).value().digest,
+  EXPECT_EQ(store.find_plan({invented_op(), store::digest(bench_->fingerprint())}).value().digest,
             keeper.plan_digest());
   const auto measurement = measurement_of(raced.contenders.front(), plan);
   EXPECT_DOUBLE_EQ(measurement.fused_us, 1586);

@@ -76,8 +76,13 @@ TEST(FindRanges, PlanMThatAreCutByColumnsOneByOne) {
   models.add(3, 1);
   models.add(64, 1);
   models.add(1024, 1);
-  const PlanRanges ranges = find_ranges(models.finder(), question(1024), 1).value();
+  PlanQuestion whole = question(1024);
+  std::vector<std::int64_t> done;
+  whole.on_planned = [&](std::int64_t m) { done.push_back(m); };
+  const PlanRanges ranges = find_ranges(models.finder(), whole, 1).value();
   ASSERT_TRUE(ranges.validate());
+  EXPECT_TRUE(std::ranges::is_sorted(done));
+  EXPECT_TRUE(std::ranges::includes(done, std::vector<std::int64_t>{1, 2, 3, 63, 64, 1024}));
   for (const std::int64_t m : {2, 3, 64}) {
     PlanQuestion asked = question(m);
     EXPECT_EQ(planner::plan_at(ranges, m).value().cut, plan_with(models.find(asked).value(), asked).value().cut);

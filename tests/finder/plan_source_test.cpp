@@ -42,7 +42,7 @@ struct Shelf {
   void tuned(const OpSpec& op, std::int64_t rows, const std::string& purpose = "tuned") {
     auto plan = planner::predict_cut(op, model_of(op), {{rows, op.m - rows}}).value();
     auto stored = unkept(std::move(plan));
-    stored.key = {op, store::digest(question(op).machine.canonical_text()), purpose};
+    stored.key = {op, store::digest(question(op).machine), purpose};
     stored.created_at = "2026-01-02T03:04:05Z";
     plans.push_back(std::move(stored));
   }
@@ -295,6 +295,30 @@ TEST(FindModel, IsAsSureAsTheMachinesEarlierPredictionsWere) {
   EXPECT_LT(width(unsteady, now), 0.1);
   const auto anchored = find_model({.given = {}, .kept = unsteady.kept()}, now).value();
   EXPECT_DOUBLE_EQ(plan_with(anchored, now).value().compute_us, 2000);
+}
+
+TEST(FindModel, AtTheSpeedOfNowCutsAreAsUncertainAsTheirRacesLeftThem) {
+  Shelf shelf;
+  shelf.models = {model_of(op_of(1024))};
+  const planner::Variant variant = shelf.models.front().variants.front().variant;
+  shelf.models.front().anchored_interval = 0.02;
+  shelf.models.front().variants.front().open_steps = {{0, 0, 50, 0}}; // us per block of the second lane
+  PlanQuestion now = question();
+  now.time_lanes = [&](const CostModel&) -> Result<std::vector<planner::TimedLanes>> {
+    return std::vector<planner::TimedLanes>{{variant.text(), 1034, 1044, 0.001, 0.001}};
+  };
+  const auto half_width = [&](std::int64_t blocks) {
+    const auto found = find_model({.given = {}, .kept = shelf.kept()}, now).value();
+    const planner::Cut cut{std::vector<std::int64_t>(static_cast<std::size_t>(blocks), 1024 / blocks)};
+    const auto makespan = predict_with(found, now, cut).value().makespan;
+    return (makespan.high_us - makespan.us) / makespan.us;
+  };
+  EXPECT_GT(half_width(2), 0.02);
+  EXPECT_GT(half_width(16), 0.3); // 16 x 50 us of some 1,700
+  EXPECT_LT(half_width(16), 0.8);
+  now.options = planner::PlanOptions();
+  now.options->block_overhead_us = 0; // what is assumed is not open
+  EXPECT_LT(half_width(16), 0.1);
 }
 
 TEST(FindModel, IsAsFastAsTheOperatorsLaterRuns) {

@@ -383,6 +383,9 @@ class TokensTest(ServiceTest):
         new = self.store.with_name("new.db")
         self.refuse(program.USAGE, ["serve", "--address", "0.0.0.0", "--port", 0, "--store", new], "--address")
         self.assertFalse(new.exists())  # a refusal makes no store
+        new.touch()
+        self.refuse(program.USAGE, ["serve", "--address", "0.0.0.0", "--port", 0, "--store", new], "--address")
+        self.assertEqual(new.stat().st_size, 0)
         service = self.start("--address", "0.0.0.0", "--insecure-network")
         self.assertEqual(self.status(service, "GET", PLAN), 200)
 

@@ -171,7 +171,7 @@ inline Measurement measurement(std::int64_t m = 1024) {
 }
 
 inline PlanKey key_of(const planner::Plan& plan, const std::string& purpose = "tuned") {
-  return {plan.op, digest(plan.fingerprint.canonical_text()), purpose};
+  return {plan.op, digest(plan.fingerprint), purpose};
 }
 
 } // namespace mc2::store::examples

@@ -292,11 +292,14 @@ TEST(Exporter, TilingsSetNumbersNotExpressions) {
                 HasSubstr("sets tileM to something other than a whole number"))
         << value;
   for (const char* set :
-       {"t.tileM += 128;", "t.set_tileM(std::max(rows, 512));", "t.set_tileM(std::max(512));", "t.set_tileM(kTile);"})
+       {"t.tileM += 128;", "t.set_tileM(std::max(rows, 512));", "t.set_tileM(std::max(512));", "t.set_tileM(kTile);",
+        "t.set_tileM(rows / 2);", "t->set_tileM((uint32_t)256);", "set_tileM(&t, f(a, 512));", "{set_tileM(t, x, 0);}"})
     EXPECT_THAT(read_tiling("ascendc", text + "void f(T& t) { " + set + " }\n").error().message,
                 HasSubstr("sets tileM to something other than a whole number"))
         << set;
-  EXPECT_TRUE(read_tiling("ascendc", text + "struct T { void set_tileM(std::uint32_t rows); };\n"));
+  for (const char* no_value : {"struct T { void set_tileM(std::uint32_t rows); };", "T& set_tileM(uint32_t);",
+                               "void set_tileM(uint32_t);", "T::T(int m) : tileM(m) {}"})
+    EXPECT_EQ(read_tiling("ascendc", text + no_value + "\n").value(), short_first().plan) << no_value;
 }
 
 TEST(Exporter, CommentsOfTilingsGiveOnlyWhatTheCodeDoesNotSet) {
@@ -307,9 +310,10 @@ TEST(Exporter, CommentsOfTilingsGiveOnlyWhatTheCodeDoesNotSet) {
     EXPECT_EQ(read_tiling("ascendc", text + aside).value(), short_first().plan) << aside;
   const std::string code =
       "t.rankM = 4096; t.rankN = 8192;\n auto raw = R\"(a \"b)\"; t.rankK = 3072;\n t.tileM = 1024; t.tileNum = 4;\n";
-  for (const char* told : {"// MatmulAllReduce, rankDim = 8, dataType = 3.\n",
-                           "/* MatmulAllReduce: dataType = 3 */\n"
-                           "// rankDim = 8 - the ranks of one server\n"})
+  for (const char* told :
+       {"// MatmulAllReduce, rankDim = 8, dataType = 3.\n", "// MatmulAllReduce | rankDim = 8 | dataType = 3\n",
+        "/* MatmulAllReduce: dataType = 3 */\n"
+        "// rankDim = 8 - the ranks of one server\n"})
     EXPECT_EQ(read_tiling("ascendc", told + code).value().op.world_size, 8) << told;
   EXPECT_THAT(read_tiling("ascendc", "// MatmulAllReduce, dataType = 3; no rankDim\nint x;\n// (4 blocks)\n" + code)
                   .error()

@@ -140,7 +140,7 @@ int main(int argc, char** argv) {
               .document = "plan",
               .is_removal = false,
               .op = examples::op(),
-              .fingerprint_digest = digest(examples::fingerprint().canonical_text()),
+              .fingerprint_digest = digest(examples::fingerprint()),
               .purpose = "tuned",
               .digest = digest("a plan")};
   Change removed = kept;

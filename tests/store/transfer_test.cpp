@@ -190,6 +190,21 @@ TEST(Transfer, ABadDocumentIsRefusedByItsFieldAndTheOthersAreKept) {
   }
 }
 
+TEST(Transfer, ADocumentThatWouldAnswerWronglyIsRefusedByItsField) {
+  const TemporaryDirectory directory;
+  Store from = open_new(directory / "from.db");
+  fill(from);
+  const json good = json::parse(from.export_json().value());
+  json shared = good, nameless = good;
+  shared["plans"][0]["document"]["fingerprint"]["ranks_per_device"] = "2";
+  nameless["plans"][0]["document"]["fingerprint"] = json::object(); // an earlier release may have kept it
+  const auto report = open_new(directory / "into.db").import_json(shared.dump()).value();
+  EXPECT_EQ(report.added_count, 3);
+  ASSERT_EQ(report.refused.size(), 1U);
+  EXPECT_TRUE(report.refused.front().starts_with("plans[0].document.ranks_per_device: is 2")) << report.refused.front();
+  EXPECT_TRUE(open_new(directory / "old.db").import_json(nameless.dump()).value().refused.empty());
+}
+
 TEST(Transfer, BadImportChangesNothing) {
   const TemporaryDirectory directory;
   Store from = open_new(directory / "from.db"), into = open_new(directory / "into.db");

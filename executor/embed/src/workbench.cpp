@@ -173,6 +173,18 @@ Result<profiler::BenchFacts> bench_facts(const executor::Communicator& communica
   return profiler::BenchFacts{op, communicator.fingerprint(), std::move(variants), backend.variants_share_matmul()};
 }
 
+Result<executor::Verification> check_run(const planner::OpSpec& op, executor::ResidentProblem& problem,
+                                         executor::Prepared& prepared, const planner::Cut& cut, std::uint64_t seed,
+                                         bool is_virtual) {
+  problem.refill_a(seed);
+  problem.poison();
+  prepared.run(RunMode::Fused);
+  problem.fetch_results();
+  const auto matrices = problem.host().buffers();
+  if (is_virtual) return executor::verify_exchange(op, prepared.intermediates(), matrices, cut);
+  return executor::verify_result(op, matrices, cut, seed);
+}
+
 Workbench::Workbench(profiler::BenchFacts facts, executor::Communicator& communicator, bool is_virtual,
                      const Workload& workload)
     : PreparedBench(std::move(facts), communicator),
@@ -206,13 +218,7 @@ Result<std::unique_ptr<Workbench>> Workbench::on(executor::Communicator& communi
 
 Result<executor::Verification> Workbench::check(const planner::Plan& plan) {
   MC2_ASSIGN(auto prepared, ready(plan));
-  problem_.refill_a(++seed_); // so that results of an earlier run cannot pass for this run's
-  problem_.poison();
-  prepared->run(RunMode::Fused);
-  problem_.fetch_results();
-  const auto matrices = problem_.host().buffers();
-  if (is_virtual_) return executor::verify_exchange(op(), prepared->intermediates(), matrices, plan.cut);
-  return executor::verify_result(op(), matrices, plan.cut, seed_);
+  return check_run(op(), problem_, *prepared, plan.cut, ++seed_, is_virtual_);
 }
 
 Result<void> Workbench::verify(const planner::Plan& plan) {

@@ -132,11 +132,12 @@ std::string size_text(std::size_t bytes, std::size_t size) {
 
 /// Throws Failure unless the array `field` has one part of whole elements for each rank.
 /// @param size  bytes of an element
-void require_parts(const char* field, Bytes bytes, std::size_t size, int ranks) {
+/// @param part  the name of the array that is one part
+void require_parts(const char* field, const char* part, Bytes bytes, std::size_t size, int ranks) {
   if (bytes.part % size != 0)
-    throw Failure({ErrorCode::InvalidSpec, field,
-                   "has parts of " + std::to_string(bytes.part) + " bytes; needs whole elements of " +
-                       std::to_string(size) + " bytes"});
+    throw Failure(
+        {ErrorCode::InvalidSpec, part,
+         "has " + std::to_string(bytes.part) + " bytes; needs whole elements of " + std::to_string(size) + " bytes"});
   const std::size_t needed = static_cast<std::size_t>(ranks) * bytes.part;
   if (bytes.whole == needed) return;
   const std::size_t unit = unit_of(bytes.whole, size);
@@ -169,7 +170,7 @@ void reduce_scatter(NodeCollectives& self, const py::buffer& data, const py::buf
   const DType type = type_of(from, dtype);
   require_type(to, "own", type);
   const auto size = static_cast<std::size_t>(planner::size_bytes(type)); // either may be raw bytes
-  require_parts("data", {from.bytes().size(), to.bytes().size()}, size, self.world_size());
+  require_parts("data", "own", {from.bytes().size(), to.bytes().size()}, size, self.world_size());
   const py::gil_scoped_release released;
   unwrap(self.reduce_scatter(from.bytes(), to.bytes(), type));
 }
@@ -177,7 +178,7 @@ void reduce_scatter(NodeCollectives& self, const py::buffer& data, const py::buf
 void all_gather(NodeCollectives& self, const py::buffer& own, const py::buffer& all) {
   const Lent from(own, "own", false), to(all, "all", true);
   const std::size_t size = shared_size(to, "all", from, "own");
-  require_parts("all", {to.bytes().size(), from.bytes().size()}, size, self.world_size());
+  require_parts("all", "own", {to.bytes().size(), from.bytes().size()}, size, self.world_size());
   const py::gil_scoped_release released;
   unwrap(self.all_gather(from.bytes(), to.bytes()));
 }
@@ -186,7 +187,7 @@ void all_to_all(NodeCollectives& self, const py::buffer& data, const py::buffer&
   const Lent from(data, "data", false), to(received, "received", true);
   const std::size_t size = shared_size(to, "received", from, "data"), bytes = from.bytes().size();
   const std::size_t part = bytes / size / static_cast<std::size_t>(self.world_size()) * size;
-  require_parts("data", {bytes, part}, size, self.world_size());
+  require_parts("data", "data", {bytes, part}, size, self.world_size());
   if (to.bytes().size() != bytes)
     throw Failure({ErrorCode::InvalidSpec, "received",
                    "has " + size_text(to.bytes().size(), size) + "; needs " +

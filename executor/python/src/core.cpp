@@ -201,7 +201,7 @@ void bind_fingerprint(py::module_& module) {
       .def_readonly("fields", &Fingerprint::fields,
                     "The fields by name, e.g. \"backend\" and \"cpu_model\". This is a copy.")
       .def_property_readonly(
-          "digest", [](const Fingerprint& f) { return store::digest(f.canonical_text()); },
+          "digest", [](const Fingerprint& f) { return store::digest(f); },
           "SHA-256 of the fields, as 64 hexadecimal digits. Equal fingerprints have equal digests.")
       .def_property_readonly("is_emulated", &Fingerprint::is_emulated,
                              "Whether any part of the machine was emulated or virtual.")

@@ -26,7 +26,7 @@ auto in_store(Result<Value> (Store::*function)(Arguments...) const) {
 }
 
 StoredPlan find_plan(OpenStore& self, const OpSpec& op, const Fingerprint& machine, const std::string& purpose) {
-  const store::PlanKey key{op, store::digest(machine.canonical_text()), purpose};
+  const store::PlanKey key{op, store::digest(machine), purpose};
   return self.use([&](Store& store) { return store.find_plan(key); });
 }
 
@@ -76,7 +76,6 @@ void bind_plans_of(py::class_<OpenStore, std::shared_ptr<OpenStore>>& type) {
   type.def(
           "put_plan",
           [](OpenStore& self, const planner::Plan& plan, const std::string& purpose) {
-            if (purpose.empty()) throw Failure({ErrorCode::InvalidSpec, "purpose", "is empty; \"tuned\" is usual"});
             return self.use([&](Store& store) { return store.put_plan(plan, purpose, store::utc_now()); });
           },
           "plan"_a, "purpose"_a = "tuned", NoGil(),

@@ -53,26 +53,18 @@ class Problem {
     return std::make_unique<Binding>(world_, std::move(prepared), op_, self, true);
   }
 
-  /// Puts new numbers into A, poisons C, runs, and compares C with an oracle in double precision.
   std::string verify(Binding& binding, std::vector<std::int64_t> blocks) {
-    if (world_->options().virtual_compute)
-      throw Failure({ErrorCode::Unsupported, "virtual_compute", "computes no product that could be checked"});
-    unwrap(planner::validate_cut(op_, {blocks}));
-    matrices_.refill_a(++seed_);
-    matrices_.poison();
-    static_cast<void>(binding.run("fused", false));
-    matrices_.fetch_results();
-    return unwrap(executor::verify_result(op_, matrices_.host().buffers(), {std::move(blocks)}, seed_)).text;
+    const planner::Cut cut{std::move(blocks)};
+    unwrap(planner::validate_cut(op_, cut));
+    const World::Turn turn(*world_);
+    const bool is_virtual = world_->options().virtual_compute.has_value();
+    return unwrap(embed::check_run(op_, matrices_, binding.prepared(), cut, ++seed_, is_virtual)).text;
   }
 
  private:
   const OpSpec& checked(const OpSpec& op) const {
-    unwrap(op.validate());
     unwrap(world_->backend().supports(op));
-    if (op.world_size != world_->communicator().world_size())
-      throw Failure({ErrorCode::InvalidSpec, "ranks",
-                     std::to_string(op.world_size) + ", but the communicator has " +
-                         std::to_string(world_->communicator().world_size())});
+    unwrap(embed::bench_facts(world_->communicator(), world_->backend(), world_->options(), op));
     unwrap(embed::check_holds_every_rank(world_->communicator()));
     return op;
   }
@@ -256,8 +248,9 @@ py::class_<Binding> bind_runs(py::module_& module) {
           },
           "prepared"_a, "blocks"_a,
           "Puts new numbers into A, runs `prepared`, which this problem prepared for these blocks, and compares\n"
-          "the result with an oracle. Returns the finding in words. Raises mc2.Error with code mismatch if the\n"
-          "result is wrong, and with invalid_spec if `prepared` is of another problem.");
+          "the result with an oracle; with virtual_compute, what was exchanged. Returns the finding in words.\n"
+          "Raises mc2.Error with code mismatch if the result is wrong, and with invalid_spec if `prepared` is of\n"
+          "another problem.");
   return prepared;
 }
 

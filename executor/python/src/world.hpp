@@ -95,6 +95,8 @@ class Binding {
   void enqueue(std::uintptr_t stream, bool as_graph);
   [[nodiscard]] executor::PeerReach peer_reach() const noexcept { return prepared_->peer_reach(); }
   [[nodiscard]] const planner::OpSpec& op() const noexcept { return op_; }
+  /// Only for who has the turn of the world.
+  [[nodiscard]] executor::Prepared& prepared() const noexcept { return *prepared_; }
   [[nodiscard]] const py::object& kept() const noexcept { return keep_alive_; }
 
  private:

@@ -41,7 +41,7 @@ void watch_range(finder::PlanQuestion& question, std::int64_t first_m) {
   if (isatty(STDERR_FILENO) == 0) return;
   const auto progress = std::make_shared<ProgressLine>("plan"); // shared by copies of the function
   question.on_planned = [progress, first_m, last_m = question.op.m](std::int64_t m) {
-    progress->update(static_cast<double>(m - first_m) / static_cast<double>(last_m - first_m + 1),
+    progress->update(static_cast<double>(m - first_m + 1) / static_cast<double>(last_m - first_m + 1),
                      "m=" + std::to_string(m));
   };
 }
@@ -391,11 +391,12 @@ std::string PlanCommand::next_step(const planner::Plan& plan, bool is_tuned) con
 }
 
 /// What the options assume of the costs, and what they minimise other than the expected makespan.
-/// @param shows_reason  whether the plan's reason, which has the assumptions, is shown
+/// @param shows_reason  whether the plan's reason is shown, which has the assumptions unless the plan is of a race
 std::vector<std::string> assumption_notes(const planner::PlanOptions& options, const planner::Plan& plan,
                                           bool shows_reason) {
   std::vector<std::string> notes;
-  if (options.has_assumptions() && !shows_reason) notes.push_back(planner::assumptions_text(options, plan));
+  const std::string assumed = planner::assumptions_text(options, plan);
+  if (!assumed.empty() && !(shows_reason && plan.reason.find(assumed) != std::string::npos)) notes.push_back(assumed);
   if (options.objective_quantile != planner::PlanOptions().objective_quantile)
     notes.push_back("as asked, the plan minimises the " + number_text(options.objective_quantile, 3) +
                     " quantile of the makespan");

@@ -112,7 +112,7 @@ Result<Pushed> push(const client::Client& client, const store::Store& store, con
   const planner::OpSpec& op = question.op;
   const planner::Fingerprint& machine = question.machine;
   MC2_ASSIGN(const auto model, own_model(store, op, machine));
-  const store::PlanKey key{op, store::digest(machine.canonical_text()), finder::tuned_purpose(question)};
+  const store::PlanKey key{op, store::digest(machine), finder::tuned_purpose(question)};
   MC2_ASSIGN(const auto plan, if_kept(store.find_plan(key)));
   if (!model && !plan)
     return Error{ErrorCode::NotFound, store.path().string(),

@@ -237,7 +237,7 @@ void SweepCommand::open_store(store::Layers layers, SweepPlaces& places, const s
     const auto usual = planner::default_options_on(fingerprint.value());
     TunedMachine here{fingerprint.value(), places.asked.options_with(usual)};
     const std::string purpose = finder::tuned_purpose({.op = {}, .machine = here.fingerprint, .options = here.options});
-    for (auto& key : layers.list_plan_keys(store::digest(here.fingerprint.canonical_text())))
+    for (auto& key : layers.list_plan_keys(store::digest(here.fingerprint)))
       if (key.purpose == purpose) here.operators.insert(std::move(key.op));
     places.here.emplace(count, std::move(here));
   }

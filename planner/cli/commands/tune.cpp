@@ -196,7 +196,7 @@ Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const profiler::
   store::Store& writable = around.layers.writable();
   std::string damage; // why the kept plan cannot be read
   if (!is_fresh) {
-    const auto kept = writable.find_plan({spec, store::digest(here.canonical_text()), purpose});
+    const auto kept = writable.find_plan({spec, store::digest(here), purpose});
     if (kept) {
       std::cerr << "mc2: already tuned on this machine at " << kept.value().created_at << "; --fresh measures again\n";
       print(kept.value().plan, kept.value().document, around.documents);

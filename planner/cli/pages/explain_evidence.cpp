@@ -46,9 +46,8 @@ void note_missing(Evidence& evidence, const std::string& why) {
 void look_up(Evidence& evidence, const planner::Plan& plan, store::Layers& layers) {
   if (!evidence.model) {
     // A transferred plan is explained by the model that it was transferred from.
-    const bool is_transferred = plan.makespan.provenance == planner::Provenance::Extrapolated;
     auto model =
-        finder::find_model(layers, {.op = plan.op, .machine = plan.fingerprint, .may_transfer = is_transferred});
+        finder::find_model(layers, {.op = plan.op, .machine = plan.fingerprint, .may_transfer = plan.is_transferred()});
     if (model) {
       if (!plan.validation) // a raced plan was made for the model's speed
         evidence.now = finder::as_it_is_now(model.value(), plan.op);

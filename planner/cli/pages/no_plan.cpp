@@ -67,7 +67,7 @@ std::vector<store::Listed> kept_in(const store::Store& store) {
 std::string nearest_kept(const planner::OpSpec& op, const planner::Fingerprint& machine, const store::Store& store) {
   const auto kept = kept_in(store);
   if (kept.empty()) return "nothing is kept there yet";
-  const std::string here = store::digest(machine.canonical_text());
+  const std::string here = store::digest(machine);
   const auto nearest =
       std::ranges::min_element(kept, {}, [&](const store::Listed& one) { return distance_to(one, op, here).value; });
   auto options = distance_to(*nearest, op, here).options;

@@ -227,7 +227,7 @@ Result<Client> Client::open(const Options& options) {
 const std::string& Client::url() const noexcept { return impl_->options.url; }
 
 Result<store::PlanAnswer> Client::find_plan(const PlanQuestion& question, const AskOptions& ask) const {
-  const std::string machine = store::digest(question.machine.canonical_text());
+  const std::string machine = store::digest(question.machine);
   // Sent only if not the default, so that older services, which do not know the parameter, still answer the usual case.
   const std::string target = "/v1/plan?machine=" + machine + (ask.epoch ? "&epoch=" + std::to_string(*ask.epoch) : "") +
                              (question.may_transfer ? "" : "&transfer=no");
@@ -243,7 +243,7 @@ Result<store::PlanAnswer> Client::find_plan(const PlanQuestion& question, const 
 Result<store::StoredPlan> Client::find_plan(const std::string& digest_prefix) const {
   MC2_ASSIGN(auto document, impl_->document("/v1/plans/", digest_prefix));
   MC2_ASSIGN(auto plan, impl_->decoded(store::decode_plan(document)));
-  store::StoredPlan stored{.key = {plan.op, store::digest(plan.fingerprint.canonical_text())},
+  store::StoredPlan stored{.key = {plan.op, store::digest(plan.fingerprint)},
                            .plan = std::move(plan),
                            .document = {},
                            .digest = store::digest(document),
@@ -274,8 +274,7 @@ Result<planner::CostModel> Client::find_model(const planner::OpSpec& op, const p
   const std::string fixed_axis = cuts_rows ? "&n=" + std::to_string(op.n) : "&m=" + std::to_string(op.m);
   const std::string target = "/v1/models?op=" + std::string(planner::traits_of(op.kind).name) + fixed_axis +
                              "&k=" + std::to_string(op.k) + "&dtype=" + std::string(to_string(op.dtype)) +
-                             "&ranks=" + std::to_string(op.world_size) +
-                             "&machine=" + store::digest(machine.canonical_text());
+                             "&ranks=" + std::to_string(op.world_size) + "&machine=" + store::digest(machine);
   std::optional<double> least;
   std::string digest;
   MC2_TRY(impl_->for_each_item(target, [&](const json& item) {

@@ -130,7 +130,7 @@ ServiceSource::Entry& ServiceSource::touch(const std::string& key, const PlanQue
     entries_.erase(std::ranges::min_element(entries_, {}, [](const auto& each) { return each.second.used_at; }));
   Entry& entry = entries_[key];
   entry.question = question;
-  if (entry.machine.empty()) entry.machine = store::digest(question.machine.canonical_text());
+  if (entry.machine.empty()) entry.machine = store::digest(question.machine);
   entry.used_at = Clock::now();
   return entry;
 }
@@ -218,7 +218,7 @@ Result<FoundPlan> ServiceSource::recall(const PlanQuestion& question, const Erro
   const Error failed{kUnavailable, why.field, why.message};
   if (keeper_ == nullptr) return failed;
   auto kept = keeper_->use([&](store::Layers& layers) {
-    return layers.find_plan({question.op, store::digest(question.machine.canonical_text()), purpose(question)});
+    return layers.find_plan({question.op, store::digest(question.machine), purpose(question)});
   });
   if (!kept) return failed;
   const bool is_stopgap = finder::is_stopgap(kept.value().plan);
@@ -231,8 +231,7 @@ void ServiceSource::keep(const PlanQuestion& question, const store::PlanAnswer& 
   keeper_->use([&](store::Layers& layers) {
     // If the store cannot be written, the answer is not kept, but the caller still gets it: ignore Errors and throws.
     try {
-      const auto known =
-          layers.find_plan({question.op, store::digest(question.machine.canonical_text()), purpose(question)});
+      const auto known = layers.find_plan({question.op, store::digest(question.machine), purpose(question)});
       if (known && known.value().digest == answer.digest) return;
       static_cast<void>(layers.writable().put_plan(answer.plan, purpose(question), utc_now_()));
     } catch (const SystemError&) {

@@ -107,6 +107,7 @@ class Segments {
       if (!found && (found.error().code == ErrorCode::InvalidSpec || found.error().code == ErrorCode::Cancelled))
         return found.error();
       MC2_TRY(found ? plan(found.value(), last_m) : leave_out(found.error(), last_m));
+      if (question_.on_planned) question_.on_planned(last_m);
       next_m_ = last_m + 1;
       skip_to_legal();
     }

@@ -96,11 +96,6 @@ bool is_stopgap(const planner::Plan& plan) noexcept {
   return (plan.makespan.provenance == planner::Provenance::Extrapolated || plan.is_transferred()) && !plan.validation;
 }
 
-bool is_stopgap(const planner::Plan& plan, const FoundModel& made_from) noexcept {
-  const bool is_transferred = made_from.transfer && !made_from.transfer->is_same; // even if provenance is Analytic
-  return is_transferred || is_stopgap(plan);
-}
-
 store::StoredPlan unkept(planner::Plan plan) {
   store::StoredPlan stored;
   stored.document = store::encode(plan);
@@ -110,7 +105,7 @@ store::StoredPlan unkept(planner::Plan plan) {
 }
 
 FoundPlan served_plan(const store::PlanAnswer& answer, std::string source) {
-  return {.stored = {.key = {answer.plan.op, store::digest(answer.plan.fingerprint.canonical_text())},
+  return {.stored = {.key = {answer.plan.op, store::digest(answer.plan.fingerprint)},
                      .plan = answer.plan,
                      .document = answer.document,
                      .digest = answer.digest,
@@ -173,17 +168,17 @@ std::string tuned_purpose(const PlanQuestion& question) {
 
 PlanSource kept_plans(Kept kept) {
   const std::string name = "kept plans";
-  return {name, [kept = std::move(kept), name](const PlanQuestion& question) -> Result<FoundPlan> {
-            if (question.options && !question.options->counts.empty())
-              return Error{ErrorCode::NotFound, "", "are for equal splits between the ranks, not for counts of rows"};
-            if (question.time_lanes) return not_at_present_speed();
-            MC2_ASSIGN(auto plan, kept.find_plan({question.op, store::digest(question.machine.canonical_text()),
-                                                  tuned_purpose(question)}));
-            FoundPlan found{std::move(plan), name, Origin::Kept};
-            if (question.asks_staleness && !question.variant)
-              found.staleness = staleness_of(kept, found.stored.plan, question.options, question.is_stopped);
-            return found;
-          }};
+  return {
+      name, [kept = std::move(kept), name](const PlanQuestion& question) -> Result<FoundPlan> {
+        if (question.options && !question.options->counts.empty())
+          return Error{ErrorCode::NotFound, "", "are for equal splits between the ranks, not for counts of rows"};
+        if (question.time_lanes) return not_at_present_speed();
+        MC2_ASSIGN(auto plan, kept.find_plan({question.op, store::digest(question.machine), tuned_purpose(question)}));
+        FoundPlan found{std::move(plan), name, Origin::Kept};
+        if (question.asks_staleness && !question.variant)
+          found.staleness = staleness_of(kept, found.stored.plan, question.options, question.is_stopped);
+        return found;
+      }};
 }
 
 PlanSource own_planner(ModelPlaces places) {
@@ -192,7 +187,7 @@ PlanSource own_planner(ModelPlaces places) {
             MC2_ASSIGN(const auto model, find_model(places, question));
             MC2_ASSIGN(auto plan, plan_with(model, question));
             const auto& transfer = model.transfer;
-            const bool is_last_resort = is_stopgap(plan, model);
+            const bool is_last_resort = is_stopgap(plan);
             const std::string source = transfer ? transfer->reason : "from the model of " + model.model.op.text();
             return FoundPlan{unkept(std::move(plan)), name + ", " + source, Origin::Model, is_last_resort};
           }};

@@ -80,6 +80,7 @@ std::string digest(std::string_view bytes) {
   crypto_hash_sha256(hash.data(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
   return to_hex(hash);
 }
+std::string digest(const planner::Fingerprint& fingerprint) { return digest(fingerprint.canonical_text()); }
 
 Result<std::string> read_digest(std::string_view text, std::size_t fewest_digits) {
   constexpr std::size_t kDigits = 2 * crypto_hash_sha256_BYTES;

@@ -217,8 +217,7 @@ const TableTraits& traits_of(Table table) { return kTables[static_cast<std::size
 Record make_record(const planner::OpSpec& op, const planner::Fingerprint& fingerprint, std::string document,
                    const std::string& created_at) {
   std::string document_digest = digest(document);
-  return {0, PlanKey{op, fingerprint_digest(fingerprint), ""}, created_at, std::move(document_digest),
-          std::move(document)};
+  return {0, PlanKey{op, digest(fingerprint), ""}, created_at, std::move(document_digest), std::move(document)};
 }
 
 std::string hashed(std::initializer_list<std::string_view> parts) {
@@ -229,10 +228,8 @@ std::string hashed(std::initializer_list<std::string_view> parts) {
 
 std::string checksum(Table table, const Record& record) { return to_row(table, record).checksum; }
 
-std::string fingerprint_digest(const planner::Fingerprint& fingerprint) { return digest(fingerprint.canonical_text()); }
-
 void put_fingerprint(SQLite::Database& database, const planner::Fingerprint& fingerprint) {
-  const std::string key = fingerprint_digest(fingerprint);
+  const std::string key = digest(fingerprint);
   const std::string document = encode(fingerprint);
   SQLite::Statement statement(
       database,

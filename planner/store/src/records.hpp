@@ -62,8 +62,6 @@ struct Record {
 /// hashed() over table, key, creation time and document.
 [[nodiscard]] std::string checksum(Table table, const Record& record);
 
-[[nodiscard]] std::string fingerprint_digest(const planner::Fingerprint& fingerprint);
-
 /// Inserts the fingerprint that documents refer to, or repairs its row.
 void put_fingerprint(SQLite::Database& database, const planner::Fingerprint& fingerprint);
 /// Inserts a record. Replaces the row under the same key if the table has unique keys.

@@ -319,7 +319,7 @@ Result<void> Store::replace_samples(const planner::OpSpec& op, const planner::Fi
   MC2_TRY(require_machine(fingerprint));
   MC2_ASSIGN(const auto records, sample_records(op, fingerprint, samples, created_at));
   return impl_->write_documents("Store::replace_samples", [&]() -> Result<void> {
-    const PlanKey key{op, fingerprint_digest(fingerprint), ""};
+    const PlanKey key{op, digest(fingerprint), ""};
     if (are_all_kept(impl_->database, key, records)) return {}; // with a new date they would pass for new samples
     delete_samples(impl_->database, key);
     put_samples(impl_->database, fingerprint, records);

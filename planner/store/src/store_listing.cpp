@@ -109,7 +109,7 @@ ListFilter filter_of_equal_costs(const planner::OpSpec& op, const planner::Finge
           .k = op.k,
           .dtype = op.dtype,
           .world_size = op.world_size,
-          .fingerprint_digest = fingerprint_digest(fingerprint)};
+          .fingerprint_digest = digest(fingerprint)};
 }
 
 Result<std::vector<Listed>> Store::list_plans(const ListFilter& filter) const {
@@ -151,7 +151,7 @@ Result<std::vector<StoredFingerprint>> Store::list_fingerprints() const {
       std::string digest_text = statement.getColumn(0).getString();
       auto fingerprint = decode_fingerprint(statement.getColumn(1).getString());
       // The digest is computed from the content, so a row that does not match is damaged.
-      if (fingerprint && fingerprint_digest(fingerprint.value()) == digest_text)
+      if (fingerprint && digest(fingerprint.value()) == digest_text)
         listed.push_back({std::move(digest_text), std::move(fingerprint).value(), statement.getColumn(2).getInt64()});
     }
     return listed;

@@ -106,7 +106,7 @@ std::string other_machine(const SQLite::Database& database, const planner::OpSpe
                                                    "WHERE kind = ?2 AND m = ?3 AND n = ?4 AND k = ?5 AND dtype = ?6 "
                                                    "AND world_size = ?7 AND fingerprint_digest <> ?1 "
                                                    "ORDER BY created_at DESC, id DESC LIMIT 1"));
-  bind_key(statement, Table::Model, PlanKey{op, fingerprint_digest(fingerprint), ""});
+  bind_key(statement, Table::Model, PlanKey{op, digest(fingerprint), ""});
   if (!statement.executeStep()) return {};
   const auto record = current_record(statement, Table::Model);
   if (!record) return {};
@@ -193,7 +193,7 @@ class Sessions {
 
 Result<planner::Profile> Store::find_profile(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const {
   return impl_->read("Store::find_profile", [&]() -> Result<planner::Profile> {
-    const PlanKey key{op, fingerprint_digest(fingerprint), ""};
+    const PlanKey key{op, digest(fingerprint), ""};
     planner::Profile profile{op, fingerprint, {}};
     SQLite::Statement statement(
         impl_->database, select_sql(Table::SampleBatch, "WHERE " + key_condition(Table::SampleBatch) + " ORDER BY id"));
@@ -217,7 +217,7 @@ Result<planner::Profile> Store::find_profile(const planner::OpSpec& op, const pl
 
 Result<planner::CostModel> Store::find_model(const planner::OpSpec& op, const planner::Fingerprint& fingerprint) const {
   return impl_->read("Store::find_model", [&]() -> Result<planner::CostModel> {
-    PlanKey key{op, fingerprint_digest(fingerprint), ""};
+    PlanKey key{op, digest(fingerprint), ""};
     SQLite::Statement statement(impl_->database, model_query(op));
     bind_key(statement, Table::Model, key);
     while (statement.executeStep()) {
@@ -242,7 +242,7 @@ Result<std::vector<planner::CostModel>> Store::list_models(const planner::OpSpec
                                                             "WHERE fingerprint_digest = ?1 AND kind = ?2 AND "
                                                             "dtype = ?6 AND world_size = ?7 "
                                                             "ORDER BY created_at DESC, id DESC"));
-    bind_key(statement, Table::Model, PlanKey{op, fingerprint_digest(fingerprint), ""});
+    bind_key(statement, Table::Model, PlanKey{op, digest(fingerprint), ""});
     std::vector<planner::CostModel> models;
     each_readable<planner::CostModel>(statement, Table::Model, [&](planner::CostModel model, const Record&) {
       // A damaged index may lead to a model of another machine.
@@ -269,9 +269,13 @@ Result<std::vector<planner::Profile>> Store::list_profiles(const std::map<std::s
       statement.bind(++index, value);
     }
     Sessions sessions;
-    each_readable<planner::Profile>(statement, Table::SampleBatch, [&](planner::Profile batch, const Record& record) {
-      sessions.add(std::move(batch), record);
-    });
+    while (statement.executeStep()) {
+      const auto record = current_record(statement, Table::SampleBatch);
+      if (!record) return impl_->located(record.error());
+      auto batch = decoded<planner::Profile>(Table::SampleBatch, record.value());
+      if (!batch) return impl_->located(batch.error());
+      sessions.add(std::move(batch).value(), record.value());
+    }
     return std::move(sessions.profiles());
   });
 }
@@ -321,7 +325,7 @@ Result<std::vector<StoredPlan>> Store::list_plans() const {
 Result<std::vector<Measurement>> Store::list_measurements(const planner::OpSpec& op,
                                                           const planner::Fingerprint& fingerprint) const {
   return impl_->read("Store::list_measurements", [&]() -> Result<std::vector<Measurement>> {
-    const PlanKey key{op, fingerprint_digest(fingerprint), ""};
+    const PlanKey key{op, digest(fingerprint), ""};
     SQLite::Statement statement(
         impl_->database, select_sql(Table::Measurement, "WHERE " + key_condition(Table::Measurement) + " ORDER BY id"));
     bind_key(statement, Table::Measurement, key);
@@ -337,7 +341,7 @@ Result<bool> Store::has_run(const planner::OpSpec& op, const planner::Fingerprin
   return impl_->read("Store::has_run", [&]() -> Result<bool> {
     SQLite::Statement own(impl_->database,
                           select_sql(Table::Measurement, same_block_costs(op) + "AND " + kIsPredicted + "LIMIT 1"));
-    bind_key(own, Table::Measurement, {op, fingerprint_digest(fingerprint), ""});
+    bind_key(own, Table::Measurement, {op, digest(fingerprint), ""});
     return own.executeStep();
   });
 }
@@ -345,7 +349,7 @@ Result<bool> Store::has_run(const planner::OpSpec& op, const planner::Fingerprin
 Result<planner::SpeedRecord> Store::speed_record(const planner::OpSpec& op,
                                                  const planner::Fingerprint& fingerprint) const {
   return impl_->read("Store::speed_record", [&]() -> Result<planner::SpeedRecord> {
-    const PlanKey key{op, fingerprint_digest(fingerprint), ""};
+    const PlanKey key{op, digest(fingerprint), ""};
     planner::SpeedRecord record;
     SQLite::Statement predicted(impl_->database, select_sql(Table::Measurement, kPredictedOnMachine));
     predicted.bind(1, key.fingerprint_digest);

@@ -162,21 +162,23 @@ std::string moment_at(const Node& node) {
 template <typename T>
 Result<Entry> read_entry(const Fields& fields, Table table) {
   ReadStatus status;
-  const T value = read_document<T>(fields["document"].apart(status));
+  const Node whole = fields["document"], document = whole.apart(status);
+  const T value = read_document<T>(document);
   const std::string created_at = moment_at(fields["created_at"]);
   if (status.error) return *status.error;
-  MC2_TRY(value.fingerprint.require_speeds());
+  document.check(value.fingerprint.require_speeds());
   Entry entry{table, {}, {}};
   entry.fingerprint = value.fingerprint;
   if constexpr (std::is_same_v<T, planner::Plan>) {
     const std::string purpose = fields["purpose"].text();
-    MC2_TRY(require_fit_counts(value, purpose));
+    document.check(require_fit_counts(value, purpose));
     entry.record = make_record(value.op, value.fingerprint, encode(value), created_at);
     entry.record.key.purpose = purpose;
   } else if constexpr (std::is_same_v<T, MeasurementRecord>)
     entry.record = make_record(value.measurement.op, value.fingerprint, encode(value), created_at);
   else
     entry.record = make_record(value.op, value.fingerprint, encode(value), created_at);
+  if (status.error) return *status.error;
   return entry;
 }
 

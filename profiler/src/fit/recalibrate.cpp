@@ -212,8 +212,8 @@ std::vector<planner::CostStep> open_steps(const Knowledge& known, double residua
   std::vector<planner::CostStep> steps;
   for (int i = 0; i < kParameterCount; ++i) {
     const Eigen::Vector4d step = planner::kNormal95 / std::sqrt(axes.eigenvalues()[i]) * axes.eigenvectors().col(i);
-    if (!step.allFinite()) continue;
-    steps.push_back({step[0], step[1], step[2], planner::has_run_cost(variant) ? step[3] : 0});
+    const planner::CostStep one{step[0], step[1], step[2], planner::has_run_cost(variant) ? step[3] : 0};
+    if (step.allFinite() && one != planner::CostStep()) steps.push_back(one);
   }
   return steps;
 }

@@ -311,7 +311,9 @@ Result<std::unique_ptr<Listener>> Listener::open(const OpenService& open_service
   auto impl = std::make_unique<Impl>(config, std::move(logs));
   MC2_TRY(impl->bind_tcp());
   std::error_code unknown;
-  const bool is_new = !std::filesystem::exists(config.store, unknown) && !unknown && !config.is_replica();
+  const bool is_there = std::filesystem::exists(config.store, unknown) || unknown;
+  const bool is_empty = is_there && std::filesystem::file_size(config.store, unknown) == 0 && !unknown;
+  const bool is_new = (!is_there || is_empty) && !config.is_replica();
   if (is_new) MC2_TRY(impl->require_guarded(config)); // a new store has no tokens; none is made for a refusal
   MC2_ASSIGN(impl->service, open_service());
   MC2_TRY(impl->require_guarded(config));

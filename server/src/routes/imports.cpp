@@ -108,7 +108,7 @@ json kept_of(const planner::Profile& profile, const store::KeptImport& added) {
   return {{"digests", added.samples},
           {"measurements", added.measurements},
           {"op", json::parse(store::encode(profile.op))},
-          {"machine", store::digest(profile.fingerprint.canonical_text())},
+          {"machine", store::digest(profile.fingerprint)},
           {"device", profile.fingerprint.fields.at("device")},
           {"sample_count", profile.samples.size()}};
 }

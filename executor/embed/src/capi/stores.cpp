@@ -41,7 +41,7 @@ mc2_status mc2_store_get_plan(mc2_store* store, const mc2_op_spec* op, const mc2
                               mc2_plan** plan) {
   return call_for<PlanObject>(plan, "plan", [&] {
     const Pinned<MachineObject> on(machine);
-    const store::PlanKey key{read_op(op), store::digest(on->value.canonical_text()), purpose_of(purpose)};
+    const store::PlanKey key{read_op(op), store::digest(on->value), purpose_of(purpose)};
     return std::make_shared<const finder::FoundPlan>(kept_plan(take(OpenStore(store)->find_plan(key))));
   });
 }

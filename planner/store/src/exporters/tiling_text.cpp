@@ -87,26 +87,57 @@ std::string_view without(std::string_view blanks, std::string_view text) {
   return first == std::string_view::npos ? std::string_view() : text.substr(first);
 }
 
-/// The text of the value that code sets a member to; none if it sets none. @param behind  what follows the name
-std::optional<std::string_view> set_to(std::string_view behind) {
-  std::string_view rest = without(kAllBlanks, behind);
+/// The value that a call sets, if the call is a statement: its argument, or the second of several, which follows the
+/// struct. @param text  begins with `(`
+std::optional<std::string_view> argument_of_statement(std::string_view text) {
+  constexpr std::size_t kMostLength = 256;
+  std::size_t begin = 1, end = 0, comma_count = 0;
+  int depth = 0;
+  for (std::size_t at = 0; at < std::min(text.size(), kMostLength); ++at) {
+    if (text[at] == '(') ++depth;
+    const bool ends_argument = depth == 1 && (text[at] == ',' || text[at] == ')');
+    if (ends_argument && comma_count < 2) end = at;
+    if (text[at] == ',' && depth == 1 && ++comma_count == 1) begin = at + 1;
+    if (text[at] != ')' || --depth > 0) continue;
+    const bool is_statement = without(kAllBlanks, text.substr(at + 1)).starts_with(';');
+    return is_statement ? std::optional(text.substr(begin, end - begin)) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+/// Whether the text ends in the beginning of a setter's call. A type before it would declare the setter.
+bool calls_setter(std::string_view before) {
+  if (!before.ends_with("set_")) return false;
+  while (!before.empty() && is_word(before.back())) before.remove_suffix(1);
+  const std::size_t last = before.find_last_not_of(kAllBlanks);
+  return last == std::string_view::npos || !(is_word(before[last]) || before[last] == '&' || before[last] == '*');
+}
+
+/// The text of the value that code sets a member to; none if it sets none.
+/// @param before, behind  what stands around the name
+std::optional<std::string_view> set_to(std::string_view before, std::string_view behind) {
+  const std::string_view rest = without(kAllBlanks, behind);
   if (rest.starts_with('=') && !rest.starts_with("==")) return without(kAllBlanks, rest.substr(1));
   for (const std::string_view changes : {"+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=", "++", "--"})
     if (rest.starts_with(changes)) return rest; // no number
   if (!rest.starts_with('(')) return std::nullopt;
-  rest = without(kAllBlanks, rest.substr(1));
-  if (!rest.empty() && is_digit(rest.front())) return rest;
-  constexpr std::size_t kMostArgument = 256;
-  const std::size_t end = rest.substr(0, kMostArgument).find_first_of(",;()");
-  if (end == std::string_view::npos || rest[end] == ';') return std::nullopt;
-  if (rest[end] == ',') return without(kAllBlanks, rest.substr(end + 1)); // behind the struct
-  const bool is_value = end > 0 && rest.substr(0, end).find_first_of(kAllBlanks) == std::string_view::npos;
-  return is_value ? std::optional(rest) : std::nullopt; // a call or a name; two words declare an argument
+  const std::string_view first = without(kAllBlanks, rest.substr(1));
+  if (!first.empty() && is_digit(first.front())) return first;
+  const auto value = calls_setter(before) ? argument_of_statement(rest) : std::nullopt;
+  return value ? std::optional(without(kAllBlanks, *value)) : std::nullopt; // none of constructors and declarations
 }
 
 constexpr std::string_view kOperators = "+-*/%<>&|^";
 
-/// Whether a number in a comment ends before `rest`. Words, a full stop or a dash may follow, but no calculation.
+/// Whether a text begins with a name that is set, such as `rankM = 1024`.
+bool begins_fact(std::string_view text) {
+  const auto end = std::ranges::find_if_not(text, is_word);
+  const std::string_view behind = without(kBlanks, {end, text.end()});
+  return end != text.begin() && behind.starts_with('=') && !behind.starts_with("==");
+}
+
+/// Whether a number in a comment ends before `rest`. Words, a full stop, a dash or the next fact may follow, but no
+/// calculation.
 bool ends_number_in_words(std::string_view rest) {
   const bool goes_on = rest.starts_with('\'') || rest.starts_with('.');
   if (rest.empty() || is_word(rest.front())) return rest.empty();
@@ -114,7 +145,8 @@ bool ends_number_in_words(std::string_view rest) {
   const std::string_view next = without(kBlanks, rest);
   if (next.empty() || next.starts_with("//") || kOperators.find(next.front()) == std::string_view::npos) return true;
   const std::size_t operand = next.find_first_not_of(std::string(kOperators).append(kBlanks));
-  return operand == std::string_view::npos || (next.front() == '-' && !is_digit(next[operand]));
+  if (operand == std::string_view::npos || begins_fact(next.substr(operand))) return true;
+  return next.front() == '-' && !is_digit(next[operand]);
 }
 
 /// Whether a number in code ends before `rest`, and is not the first one of an expression.
@@ -143,7 +175,7 @@ Result<void> read_member(std::string_view name, std::string_view text, bool is_c
     const std::string_view before = text.substr(0, at), behind = text.substr(0, end).substr(at + name.size());
     const bool is_whole = (before.empty() || !is_word(before.back()) || before.ends_with("set_")) &&
                           (behind.empty() || !is_word(behind.front()));
-    const auto value = is_whole ? set_to(behind) : std::nullopt;
+    const auto value = is_whole ? set_to(before, behind) : std::nullopt;
     if (!value) continue;
     const auto parsed = whole_number(*value, is_comment);
     if (parsed) values[std::string(name)] = *parsed;

@@ -91,6 +91,15 @@ class PreparedBench : public profiler::Bench {
 /// nor check.
 [[nodiscard]] Result<void> check_holds_every_rank(const executor::Communicator& communicator);
 
+/// Puts new numbers into A, poisons the outputs, runs a prepared plan of `cut` once and compares the result with the
+/// oracle.
+/// @param seed        of the numbers; another than in the last run, whose results could else pass for this run's
+/// @param is_virtual  with virtual compute, which leaves out the matmul, only the collective is checked
+/// Errors: Mismatch.
+[[nodiscard]] Result<executor::Verification> check_run(const planner::OpSpec& op, executor::ResidentProblem& problem,
+                                                       executor::Prepared& prepared, const planner::Cut& cut,
+                                                       std::uint64_t seed, bool is_virtual);
+
 /// A bench with random matrices of one operator on one communicator. profiler::tune() on it may take longer than its
 /// budget: a round of every block length and six to nine pairs of every contender are always run, and making and
 /// checking the operands does not count. TuneHooks::is_cancelled is the way to a deadline.
@@ -114,8 +123,7 @@ class Workbench final : public PreparedBench {
     return problem_.host().buffers();
   }
 
-  /// Puts new numbers into A, poisons the outputs, runs the plan once and compares the result with the oracle. With
-  /// virtual compute only the collective is checked. Errors: Mismatch, and as ready().
+  /// check_run() of a plan. Errors: Mismatch, and as ready().
   [[nodiscard]] Result<executor::Verification> check(const planner::Plan& plan);
   [[nodiscard]] Result<void> verify(const planner::Plan& plan) override;
 
@@ -125,7 +133,7 @@ class Workbench final : public PreparedBench {
   [[nodiscard]] std::span<const executor::RankBuffers> buffers() const override { return problem_.buffers(); }
 
   std::unique_ptr<executor::Communicator> own_; ///< null if the caller owns the communicator
-  bool is_virtual_; ///< with virtual compute, which leaves out the matmul, only the collective can be checked
+  bool is_virtual_;
   std::uint64_t seed_;
   executor::ResidentProblem problem_;
 };

@@ -46,8 +46,6 @@ struct FoundPlan {
 /// Whether a plan that was made from a model, by a service or here, is a stopgap, judged by the plan alone: it is
 /// predicted outside the measured range or by a model of another n and k, and was never run.
 [[nodiscard]] bool is_stopgap(const planner::Plan& plan) noexcept;
-/// The same for a plan that was just made from this model: also if the model is of another operator.
-[[nodiscard]] bool is_stopgap(const planner::Plan& plan, const FoundModel& made_from) noexcept;
 
 /// Why no plan that was made before, here or by a service, answers a question with `time_lanes`.
 [[nodiscard]] Error not_at_present_speed();

@@ -33,7 +33,7 @@ struct PlanQuestion {
   bool asks_staleness = false;
   /// Asked during planning: if it returns true, planning ends with the error Cancelled.
   planner::StopCheck is_stopped = nullptr;
-  /// Called with each m, ascending, that find_ranges() has planned alone; may be empty.
+  /// Called with each m, ascending, that find_ranges() has planned alone or is done up to; may be empty.
   std::function<void(std::int64_t m)> on_planned = nullptr;
 
   /// The question as a request document: operator and options.

@@ -27,8 +27,8 @@ struct PlanRequest {
   planner::PlanOptions options;
   bool has_alignment = true;      ///< false: the machine's alignment holds
   bool has_min_block_rows = true; ///< false: the least length is the alignment
-  /// False: a max_block_count that is PlanOptions' own counts as left open, and the machine's holds; a document always
-  /// says so, because earlier clients write it into every request.
+  /// Whether a max_block_count that is PlanOptions' own holds; else the machine's does. Documents cannot say so:
+  /// earlier clients write PlanOptions' own into every request.
   bool has_max_block_count = false;
   bool operator==(const PlanRequest&) const = default;
 
@@ -105,6 +105,8 @@ struct WhatIf {
 
 /// SHA-256 of the bytes, as 64 lower-case hexadecimal digits.
 [[nodiscard]] std::string digest(std::string_view bytes);
+/// digest() of Fingerprint::canonical_text(): the name of a machine in keys and on the wire.
+[[nodiscard]] std::string digest(const planner::Fingerprint& fingerprint);
 /// Reads a digest, or its first digits, as people write them; returns it in lower case. Errors: InvalidSpec.
 [[nodiscard]] Result<std::string> read_digest(std::string_view text, std::size_t fewest_digits = 6);
 

@@ -31,7 +31,7 @@ enum class OpenMode : std::uint8_t {
 /// Identifies a kept plan: the same key on the same store answers with the same bytes.
 struct PlanKey {
   planner::OpSpec op;
-  std::string fingerprint_digest; ///< digest(fingerprint.canonical_text())
+  std::string fingerprint_digest; ///< digest() of the machine
   /// "tuned" for the best plan of all. "tuned VARIANT", "tuned OPTIONS" or "tuned VARIANT OPTIONS" if only that variant
   /// raced or the options were not the machine's own (finder::tuned_purpose). Programs may use other purposes
   std::string purpose = "tuned";
@@ -275,8 +275,8 @@ class Store {
   [[nodiscard]] Result<planner::Profile> find_profile(const planner::OpSpec& op,
                                                       const planner::Fingerprint& fingerprint) const;
 
-  /// Every session of undamaged samples of the machines whose fingerprints have these field values, oldest first.
-  /// `fields` must not be empty. An operator and machine may come several times.
+  /// Every session of samples of the machines whose fingerprints have these field values, oldest first. `fields` must
+  /// not be empty. An operator and machine may come several times. Errors: Corrupt.
   [[nodiscard]] Result<std::vector<planner::Profile>> list_profiles(
       const std::map<std::string, std::string>& fields) const;
 
@@ -296,7 +296,8 @@ class Store {
                                                                     const planner::Fingerprint& fingerprint) const;
 
   /// Keeps a plan under its key; replaces an earlier one. Returns its digest. The same document again is no change, and
-  /// keeps its date. Every door keeps plans by this function, which alone says which plans may be kept.
+  /// keeps its date. Every door keeps plans by this function, which says what may be kept. Imports, merges and replicas
+  /// copy what another store keeps, which may have been an earlier release's.
   /// @param purpose  UTF-8 without control characters, not empty
   /// Errors: ReadOnly; InvalidSpec, also for a plan for counts of rows with a purpose that begins with "tuned" and for
   /// a machine of another number of ranks than the operator's; Stale if `may_replace` returns false.
