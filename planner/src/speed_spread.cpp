@@ -166,6 +166,10 @@ double anchored_interval_of(const CostModel& model, const Plan& plan) {
   const VariantCost raced = cost;
   const auto makespan_us = [&](const CostStep& step, double sign) {
     cost = moved(raced, step, sign, traits_of(plan.op.kind));
+    if (!plan.counts.empty()) {
+      const auto routed = predict_cut(plan.op, alone.value(), plan.cut, plan.counts);
+      return routed ? routed.value().makespan.us : 0;
+    }
     const auto us = predict_lane_times(plan.op, alone.value(), plan.variant, plan.cut);
     return us ? us.value().makespan_us : 0;
   };

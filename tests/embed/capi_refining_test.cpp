@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+
 #include "embed/capi.hpp"
 
 namespace mc2::capi_tests {
@@ -189,6 +191,16 @@ TEST_F(CRefinement, KeepsCutsOnceUnderTheMachinesName) {
   const auto free_of_time = measured(halves_, 0);
   EXPECT_EQ(mc2_store_put_measured_cuts(store, "my-npu", &spec, &free_of_time, 1, nullptr), MC2_ERROR_INVALID_SPEC);
   EXPECT_STREQ(last_error().field, "cuts.fused_us");
+  std::array both{measured(halves_, 450),
+                  measured(quarters_, 390)}; // the second one's blocks take longer than the whole
+  both[1].compute_blocks_us = 800;
+  kept = 9;
+  EXPECT_EQ(mc2_store_put_measured_cuts(store, "my-npu", &spec, both.data(), both.size(), &kept),
+            MC2_ERROR_INVALID_SPEC);
+  EXPECT_STREQ(last_error().field, "cuts.compute_blocks_us");
+  both[1].compute_blocks_us = 0;
+  MC2_ASSERT_OK(mc2_store_put_measured_cuts(store, "my-npu", &spec, both.data(), both.size(), &kept));
+  EXPECT_EQ(kept, 2U) << "the refused call kept none";
   // my-npu has no model: nothing is published about it, and no matmul or collective was imported. ascend-910b has
   // published costs, which the cut recalibrates.
   mc2_model *published = nullptr, *recalibrated = nullptr;

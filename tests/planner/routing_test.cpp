@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -242,6 +243,25 @@ TEST(Routing, ImbalanceKeepsEveryRanksRowsAndGivesOneRanksExpertsMore) {
         EXPECT_EQ(rows, 1000);
       }
     }
+  }
+}
+
+TEST(Routing, PiecesArePassedAsUnequalAsThePeersRows) {
+  for (const OpKind kind : {OpKind::AllToAllMatmul, OpKind::MatmulAllToAll}) {
+    CostModel model = model_of(kind);
+    model.variants.front().variant = {"direct", {{std::string(kSlicesSetting), "3"}}};
+    const bool is_dispatch = traits_of(kind).communicates_first();
+    const auto overlapped_part = [&](std::int64_t first, std::int64_t second, std::int64_t third) {
+      RowCounts counts(16);
+      const std::array<std::int64_t, 3> rows{first, second, third};
+      for (std::size_t peer = 1; peer < 4; ++peer) counts[is_dispatch ? 4 * peer : peer] = rows[peer - 1];
+      const Plan plan = predict_cut(model.op, model, uncut(model.op), counts).value();
+      return 1 - plan.makespan.us / plan.serial_us;
+    };
+    EXPECT_NEAR(overlapped_part(60, 0, 0), 0, 1e-9) << "one peer has all";
+    EXPECT_GT(overlapped_part(30, 30, 0), 0.1);
+    EXPECT_GT(overlapped_part(20, 20, 20), overlapped_part(30, 30, 0));
+    EXPECT_NEAR(overlapped_part(40, 10, 10), 0, 1e-9) << "less than two of the longest piece";
   }
 }
 

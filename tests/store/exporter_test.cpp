@@ -293,12 +293,14 @@ TEST(Exporter, TilingsSetNumbersNotExpressions) {
         << value;
   for (const char* set :
        {"t.tileM += 128;", "t.set_tileM(std::max(rows, 512));", "t.set_tileM(std::max(512));", "t.set_tileM(kTile);",
-        "t.set_tileM(rows / 2);", "t->set_tileM((uint32_t)256);", "set_tileM(&t, f(a, 512));", "{set_tileM(t, x, 0);}"})
+        "t.set_tileM(rows / 2);", "t->set_tileM((uint32_t)256);", "set_tileM(&t, f(a, 512));", "{set_tileM(t, x, 0);}",
+        "CHECK(t.set_tileM(n));", "if (big) t.x(); else set_tileM(n);", "t.set_tileM(m / 2).set_tailM(4);"})
     EXPECT_THAT(read_tiling("ascendc", text + "void f(T& t) { " + set + " }\n").error().message,
                 HasSubstr("sets tileM to something other than a whole number"))
         << set;
-  for (const char* no_value : {"struct T { void set_tileM(std::uint32_t rows); };", "T& set_tileM(uint32_t);",
-                               "void set_tileM(uint32_t);", "T::T(int m) : tileM(m) {}"})
+  for (const char* no_value :
+       {"struct T { void set_tileM(std::uint32_t rows); };", "T& set_tileM(uint32_t);", "void set_tileM(uint32_t);",
+        "void T::set_tileM(uint32_t rows);", "std::optional<T> set_tileM(int rows);", "T::T(int m) : tileM(m) {}"})
     EXPECT_EQ(read_tiling("ascendc", text + no_value + "\n").value(), short_first().plan) << no_value;
 }
 
@@ -323,7 +325,8 @@ TEST(Exporter, CommentsOfTilingsGiveOnlyWhatTheCodeDoesNotSet) {
 
 TEST(Exporter, CommentsOfTilingsGiveNumbersNotExpressions) {
   const std::string code = "t.rankN = 8192; t.rankK = 3072; t.tileNum = 1; // MatmulAllReduce, dataType = 3\n";
-  for (const char* told : {"512 * rankDim", "512*(8)", "512 / ranks", "512 - 8", "512 + x"})
+  for (const char* told :
+       {"512 * rankDim", "512*(8)", "8 * 512 = 4096", "4 * kBase = 512", "512 / ranks", "512 - 8", "512 + x"})
     EXPECT_THAT(read_tiling("ascendc", code + "// rankDim = 8\n// rankM = " + told + "\n").error().message,
                 HasSubstr("sets no rankM"))
         << told;

@@ -182,6 +182,35 @@ TEST(StoreDamage, OtherTablesAreCheckedToo) {
   EXPECT_EQ(store.check().damages.size(), 4U);
 }
 
+TEST(StoreDamage, AMachineIsReadFromTheDocumentsThatNameIt) {
+  const TemporaryDirectory directory;
+  fill(directory / "mc2.db");
+  execute(directory / "mc2.db", "UPDATE fingerprint SET document = replace(document, 'Example', 'Changed')");
+  const auto machines = [&] {
+    return Store::open(directory / "mc2.db", OpenMode::ReadWrite).value().list_fingerprints().value();
+  };
+  ASSERT_EQ(machines().size(), 1U);
+  EXPECT_EQ(machines().front().fingerprint, examples::fingerprint());
+  execute(directory / "mc2.db",
+          "DELETE FROM model; DELETE FROM sample_batch; DELETE FROM measurement; UPDATE plan SET document = 'x'");
+  EXPECT_TRUE(machines().empty());
+}
+
+TEST(StoreDamage, ASoundCopyIsFoundByItsDigest) {
+  const TemporaryDirectory directory;
+  Store store = Store::open(directory / "mc2.db", OpenMode::ReadWrite).value();
+  const std::string digest = store.put_plan(examples::plan(), "tuned", kNow).value();
+  ASSERT_EQ(store.put_plan(examples::plan(), "other", kNow).value(), digest);
+  for (const char* damaged : {"other", "tuned"}) {
+    execute(directory / "mc2.db", std::string("UPDATE plan SET checksum = 'x' WHERE purpose = '") + damaged + "'");
+    const auto found = store.find_plan(digest.substr(0, 8));
+    if (std::string(damaged) == "other")
+      EXPECT_EQ(found.value().plan, examples::plan());
+    else
+      EXPECT_EQ(found.error().code, ErrorCode::Corrupt);
+  }
+}
+
 TEST(StoreDamage, KeepingAPlanAgainRepairsIt) {
   const TemporaryDirectory directory;
   fill(directory / "mc2.db");

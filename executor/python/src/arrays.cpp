@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "mc2/executor/buffer.hpp"
@@ -315,15 +316,31 @@ std::unique_ptr<executor::Prepared> prepare_unlocked(World& world, const planner
   return unwrap(executor::prepare(plan, buffers, world.communicator(), options));
 }
 
-std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const planner::Plan& plan, Arrays arrays,
-                                 const executor::ExecuteOptions& options) {
+/// Takes part in the preparation of the other processes, which this one refuses: they get an error as well, where they
+/// would wait for it. Without other processes it does nothing.
+void refuse_with_others(World& world, const planner::Plan& plan, const executor::ExecuteOptions& options) {
+  try {
+    const executor::Communicator& communicator = world.communicator();
+    if (std::cmp_equal(communicator.local_ranks().size(), communicator.world_size())) return;
+    static_cast<void>(prepare_unlocked(world, plan, {}, options));
+  } catch (const std::exception&) { // the caller's own error says more
+  }
+}
+
+/// Errors: as Binder and executor::prepare.
+/// @param is_told  set once the other processes take part, which get the error as well
+std::unique_ptr<Binding> prepare_own(const std::shared_ptr<World>& world, const planner::Plan& plan, Arrays arrays,
+                                     const executor::ExecuteOptions& options, bool& is_told) {
   executor::Communicator& communicator = world->communicator();
   if (!communicator.uses_host_memory())
     throw Failure({ErrorCode::Unsupported, "communicator",
                    "its ranks have memory of their own; numpy arrays need backend 'host'"});
   unwrap(plan.op.validate());
   // executor::prepare() refuses this, on all processes. Below, it would look like lists of the wrong length.
-  if (plan.op.world_size != communicator.world_size()) static_cast<void>(prepare_unlocked(*world, plan, {}, options));
+  if (plan.op.world_size != communicator.world_size()) {
+    is_told = true;
+    static_cast<void>(prepare_unlocked(*world, plan, {}, options));
+  }
   const std::span<const int> ranks = communicator.local_ranks();
   const AllCounts counts(plan.op, arrays);
   if (arrays.c.is_none()) arrays.c = new_results(plan.op, &OperandShapes::c, counts, ranks);
@@ -333,8 +350,20 @@ std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const plan
   std::vector<RankBuffers> buffers;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) buffers.push_back(binder.bind(rank));
   const py::dict bound = kept(arrays);
+  is_told = true;
   auto prepared = prepare_unlocked(*world, plan, buffers, options);
   return std::make_unique<Binding>(world, std::move(prepared), plan.op, bound, options.prepare.allow_independent);
+}
+
+std::unique_ptr<Binding> prepare(const std::shared_ptr<World>& world, const planner::Plan& plan, Arrays arrays,
+                                 const executor::ExecuteOptions& options) {
+  bool is_told = false;
+  try {
+    return prepare_own(world, plan, std::move(arrays), options, is_told);
+  } catch (...) {
+    if (!is_told) refuse_with_others(*world, plan, options);
+    throw;
+  }
 }
 
 } // namespace

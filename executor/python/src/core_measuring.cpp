@@ -63,18 +63,9 @@ profiler::FitSummary fit(const planner::Profile& profile, double quantile, doubl
   return unwrap(profiler::fit_cost_model(profile, options));
 }
 
-/// Returns the times. Throws Failure naming the one that is negative, too large or no number.
+/// Returns the times. Errors: as planner::validate_cut_times.
 planner::CutTimes checked_times(const planner::CutTimes& times) {
-  for (const auto& [name, us] : {std::pair{"fused_us", times.fused_us},
-                                 {"serial_us", times.serial_us},
-                                 {"compute_us", times.compute_us},
-                                 {"communication_us", times.communication_us},
-                                 {"compute_blocks_us", times.compute_blocks_us},
-                                 {"communication_blocks_us", times.communication_blocks_us}})
-    unwrap(planner::validate_time(name, us));
-  if (!(times.relative_error >= 0 && std::isfinite(times.relative_error)))
-    throw Failure({ErrorCode::InvalidSpec, "relative_error",
-                   "is " + number_text(times.relative_error) + "; must be finite and not negative"});
+  unwrap(planner::validate_cut_times(times));
   return times;
 }
 

@@ -130,8 +130,8 @@ std::string speed_range_text(const ParameterSensitivity& p) {
   const auto speed = [&](const Excursion& excursion) {
     return p.value / excursion.one_percent_value.value_or(excursion.end_value);
   };
-  return number_text(speed(p.higher), 2) + (p.higher.one_percent_value ? "" : " or less") + " to " +
-         number_text(speed(p.lower), 2) + (p.lower.one_percent_value ? "" : " or more");
+  return number_text(speed(p.higher), 3) + (p.higher.one_percent_value ? "" : " or less") + " to " +
+         number_text(speed(p.lower), 3) + (p.lower.one_percent_value ? "" : " or more");
 }
 
 std::string few_losers_text(const Explanation& explanation, int width) {

@@ -125,7 +125,11 @@ std::string command_of(const char* command, const planner::OpSpec& op, const pla
   if (const auto at = emulation.find(kVirtual); at != std::string::npos)
     add("virtual-compute", emulation.substr(at + kVirtual.size()));
   if (machine.field("pinning") == "none") text += " --no-pin";
-  return backend == "mpi" ? "mpirun -np " + std::to_string(op.world_size) + " " + text : text;
+  if (backend != "mpi") return text;
+  const std::string_view nodes = machine.field("nodes");
+  const bool has_hosts = !nodes.empty() && nodes != "1"; // the plan is of where its ranks are
+  return std::string("mpirun ") + (has_hosts ? "--hostfile HOSTS_OF_THIS_JOB " : "") + "-np " +
+         std::to_string(op.world_size) + " " + text;
 }
 
 } // namespace

@@ -205,10 +205,12 @@ planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQu
     if (found.ratios && found.ratios->empty() && !question.time_lanes)
       plan.makespan.reason += "; samples of one session: this machine's changes of speed are unknown";
   }
-  if (question.time_lanes) {
+  if (plan.overlaps()) { // races of cuts say nothing of uncut runs
     const auto assumed = planner::assume(found.model, options_of(question));
     const double interval = planner::anchored_interval_of(assumed.model, plan);
     plan = planner::with_wider_makespan(interval, std::move(plan));
+  }
+  if (question.time_lanes) {
     plan.makespan.reason += "; at the speed that the lanes have now";
   } else if (const auto level = level_at(found, plan.op); level.run_count > 0) {
     plan.makespan.reason += "; " + level_text(level);

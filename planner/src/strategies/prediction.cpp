@@ -36,9 +36,10 @@ struct BlockTimes {
 class RoutedBlocks {
  public:
   /// @param hands_over for each block, as in Problem::lane_us
+  /// @param slices      of each block if all pairs were full, behind those of a local part
   RoutedBlocks(const Problem& problem, const VariantCost& cost, const std::vector<std::int64_t>& rows,
-               const std::vector<bool>& hands_over)
-      : problem_(problem), cost_(cost), rows_(rows), hands_over_(hands_over) {
+               const std::vector<bool>& hands_over, std::vector<Slices> slices)
+      : problem_(problem), cost_(cost), rows_(rows), hands_over_(hands_over), slices_(std::move(slices)) {
     for_each_block([&](std::size_t block, std::int64_t first) {
       most_sent_rows_.push_back(problem.routed->most_sent_rows(first, rows[block]));
     });
@@ -62,6 +63,9 @@ class RoutedBlocks {
       const bool computes_first = !problem_.traits.communicates_first();
       times.first_us[local_count + block] = computes_first ? made_us_[block] : exchange_us;
       times.second_us[local_count + block] = computes_first ? exchange_us : compute_us(rank, block, first);
+      const Slices& full = slices_[local_count + block];
+      const int pieces = problem_.routed->piece_count(rank, first, length, full.count());
+      times.slices[local_count + block] = pieces < full.count() ? Slices::equal(pieces) : full;
     });
   }
 
@@ -83,6 +87,7 @@ class RoutedBlocks {
   const VariantCost& cost_;
   const std::vector<std::int64_t>& rows_;
   const std::vector<bool>& hands_over_;
+  std::vector<Slices> slices_;
   std::vector<double> most_sent_rows_; ///< by block
   std::vector<double> made_us_;        ///< by block: how much later than the block before it is computed
 };
@@ -90,7 +95,7 @@ class RoutedBlocks {
 /// Replaces the times by those of the rank that takes longest.
 void fill_slowest(const Problem& problem, const VariantCost& cost, const std::vector<bool>& hands_over,
                   BlockTimes& times) {
-  const RoutedBlocks blocks(problem, cost, times.rows, hands_over);
+  const RoutedBlocks blocks(problem, cost, times.rows, hands_over, times.slices);
   const std::size_t local_count = times.first_us.size() - times.rows.size();
   BlockTimes slowest = times;
   double most_us = -1;

@@ -29,6 +29,11 @@ class RoutedRows {
                                      double most_sent) const noexcept;
   /// Rows that the busiest sender sends to other ranks.
   [[nodiscard]] double most_sent_rows(std::int64_t first, std::int64_t length) const noexcept;
+  /// How many equal pieces of a block the lanes can overlap where they pass it in `slice_count` pieces peer by peer:
+  /// its rows over those of the peer that has most of them. 1 if one peer has all. The rows are those that the rank
+  /// receives or, for kinds that compute first, those of the busiest sender, for which all wait. The rank itself is one
+  /// of the peers where there are as many pieces as ranks. With other numbers of pieces they are not peers' and stay.
+  [[nodiscard]] int piece_count(int rank, std::int64_t first, std::int64_t length, int slice_count) const noexcept;
 
  private:
   /// The counts of some pairs. Their number of rows up to x is the sum of min(count, x).
@@ -39,6 +44,8 @@ class RoutedRows {
     [[nodiscard]] double rows(std::int64_t first, std::int64_t length) const noexcept {
       return up_to(first + length) - up_to(first);
     }
+    /// Of rows(), those of the pair that has most.
+    [[nodiscard]] double most_rows(std::int64_t first, std::int64_t length) const noexcept;
     auto operator<=>(const Pairs&) const = default;
 
    private:
@@ -49,10 +56,15 @@ class RoutedRows {
   struct Rank {
     Pairs multiplied, received, sent;
     double local = 0;
+    std::int64_t own = 0; ///< from the rank to itself
     auto operator<=>(const Rank&) const = default;
   };
 
+  [[nodiscard]] static double pieces_of(const Pairs& peers, std::int64_t own, std::int64_t first, std::int64_t length);
+
   std::vector<Rank> ranks_;
+  int world_size_;
+  bool communicates_first_;
   double compute_shards_, exchange_shards_; ///< number of full pairs that a row of the cut axis stands for
 };
 

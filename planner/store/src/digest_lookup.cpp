@@ -32,7 +32,13 @@ Result<Record> find_by_digest(const SQLite::Database& database, Table table, con
   MC2_ASSIGN(const auto whole, whole_digest(database, table, valid));
   SQLite::Statement statement(database, select_sql(table, "WHERE digest = ?1 ORDER BY created_at DESC, id DESC"));
   statement.bind(1, whole);
-  if (statement.executeStep()) return current_record(statement, table);
+  std::optional<Error> damage;
+  while (statement.executeStep()) { // the same document may be kept several times, and one of them be damaged
+    auto record = current_record(statement, table);
+    if (record) return record;
+    if (!damage) damage = record.error();
+  }
+  if (damage) return *damage;
   return Error{ErrorCode::Corrupt, "", "has a damaged index of " + std::string(traits_of(table).noun) + " digests"};
 }
 

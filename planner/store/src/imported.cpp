@@ -1,7 +1,6 @@
 #include "mc2/store/imported.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <set>
 #include <tuple>
@@ -106,20 +105,8 @@ Result<planner::Cut> named_cut(const Store& store, const planner::OpSpec& op, co
 
 /// Errors: InvalidSpec (blocks) naming the field and its value.
 Result<void> validate_runs(const planner::CutRuns& runs) {
-  const auto refused = [](const char* name, double value, const char* legal) {
-    return Error{ErrorCode::InvalidSpec, "blocks",
-                 std::string(name) + " is " + number_text(value) + "; must be " + legal};
-  };
-  if (!(runs.fused_us > 0 && std::isfinite(runs.fused_us)))
-    return refused("fused_us", runs.fused_us, "above 0 and finite");
-  for (const auto& [name, us] : {std::pair{"serial_us", runs.serial_us},
-                                 {"compute_us", runs.compute_us},
-                                 {"communication_us", runs.communication_us},
-                                 {"compute_blocks_us", runs.compute_blocks_us},
-                                 {"communication_blocks_us", runs.communication_blocks_us}})
-    if (!(us >= 0 && std::isfinite(us))) return refused(name, us, "at least 0, which means not measured, and finite");
-  if (!(runs.relative_error >= 0 && runs.relative_error < 1))
-    return refused("relative_error", runs.relative_error, "at least 0, which means unknown, and below 1");
+  if (const auto legal = planner::validate_cut_times(runs); !legal)
+    return Error{ErrorCode::InvalidSpec, "blocks", legal.error().text()};
   return planner::validate_units(runs);
 }
 

@@ -141,6 +141,25 @@ Result<StoredMeasurement> Store::find_measurement(const std::string& digest_pref
                                                            digest_prefix);
 }
 
+namespace {
+
+/// The machine of this digest, as a document that is kept of it says; none if no such document can be read.
+std::optional<planner::Fingerprint> fingerprint_in_documents(const SQLite::Database& database,
+                                                             const std::string& digest_text) {
+  for (const TableTraits& traits : all_tables()) {
+    SQLite::Statement statement(database, select_sql(traits.table, "WHERE fingerprint_digest = ?1"));
+    statement.bind(1, digest_text);
+    while (statement.executeStep()) {
+      const auto record = current_record(statement, traits.table);
+      auto machine = record ? traits.read_fingerprint(record.value().document) : record.error();
+      if (machine && digest(machine.value()) == digest_text) return std::move(machine).value();
+    }
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
 Result<std::vector<StoredFingerprint>> Store::list_fingerprints() const {
   return impl_->read("Store::list_fingerprints", [&]() -> Result<std::vector<StoredFingerprint>> {
     const bool counts = read_schema_state(impl_->database).version >= kNotesChanges;
@@ -149,10 +168,12 @@ Result<std::vector<StoredFingerprint>> Store::list_fingerprints() const {
     std::vector<StoredFingerprint> listed;
     while (statement.executeStep()) {
       std::string digest_text = statement.getColumn(0).getString();
-      auto fingerprint = decode_fingerprint(statement.getColumn(1).getString());
+      const auto read = decode_fingerprint(statement.getColumn(1).getString());
       // The digest is computed from the content, so a row that does not match is damaged.
-      if (fingerprint && digest(fingerprint.value()) == digest_text)
-        listed.push_back({std::move(digest_text), std::move(fingerprint).value(), statement.getColumn(2).getInt64()});
+      auto machine = read && digest(read.value()) == digest_text
+                         ? std::optional(read.value())
+                         : fingerprint_in_documents(impl_->database, digest_text);
+      if (machine) listed.push_back({std::move(digest_text), *std::move(machine), statement.getColumn(2).getInt64()});
     }
     return listed;
   });

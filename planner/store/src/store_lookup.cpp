@@ -269,13 +269,9 @@ Result<std::vector<planner::Profile>> Store::list_profiles(const std::map<std::s
       statement.bind(++index, value);
     }
     Sessions sessions;
-    while (statement.executeStep()) {
-      const auto record = current_record(statement, Table::SampleBatch);
-      if (!record) return impl_->located(record.error());
-      auto batch = decoded<planner::Profile>(Table::SampleBatch, record.value());
-      if (!batch) return impl_->located(batch.error());
-      sessions.add(std::move(batch).value(), record.value());
-    }
+    each_readable<planner::Profile>(statement, Table::SampleBatch, [&](planner::Profile batch, const Record& record) {
+      sessions.add(std::move(batch), record);
+    });
     return std::move(sessions.profiles());
   });
 }

@@ -534,6 +534,17 @@ a, b = np.full((96, 16), 2, np.float32), np.ones((16, 32), np.float32)
 prepared = world.prepare(plan, [a], [b])
 prepared.run()
 assert (prepared.c[0] == 2 * 16 * 2).all(), prepared.c[0]
+rank = int(__import__("os").environ["OMPI_COMM_WORLD_RANK"])
+for wrong in (np.ones((95, 16), np.float32), np.ones((96, 16)), None):  # one rank's fault is every rank's error
+    try:
+        world.prepare(plan, [wrong if rank == 1 else a], [b])
+    except (mc2.Error, TypeError) as error:
+        assert rank == 1 or "rank 1" in str(error), error
+    else:
+        sys.exit("prepared")
+again = world.prepare(plan, [a], [b])
+again.run()
+assert (again.c[0] == 2 * 16 * 2).all(), again.c[0]
 """
 
     def test_plans_run_and_measuring_is_refused(self):

@@ -309,7 +309,10 @@ class FitTest(Refusals):
             ["compute_slowdown", "communication_slowdown", "block_overhead_us"],
         )
         self.assertLessEqual(learnt.next[0].low_us, learnt.next[0].high_us)
-        self.refused("cannot_fit", "cut", mc2.refine, op, model, [mc2.MeasuredCut(variant, [2048, 2048], 0)])
+        self.refused(
+            "invalid_spec", "compute_blocks_us", mc2.MeasuredCut, variant, [2048, 2048], 400, compute_blocks_us=800
+        )
+        self.refused("invalid_spec", "fused_us", mc2.MeasuredCut, variant, [op.m], 0)
         for bad in (-1, float("nan")):
             self.refused("invalid_spec", "fused_us", mc2.MeasuredCut, variant, [op.m], bad)
             self.refused("invalid_spec", "compute_us", mc2.RaceObservation, variant, [op.m], 9, bad, 9)

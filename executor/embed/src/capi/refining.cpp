@@ -1,4 +1,3 @@
-#include <cmath>
 
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
@@ -54,11 +53,10 @@ planner::CutTimes times_of(const mc2_measured_cut& cut) {
 }
 
 planner::CutRuns to_runs(const mc2_measured_cut& cut, const planner::OpSpec& op) {
-  for (const double us : {cut.fused_us, cut.serial_us, cut.compute_us, cut.communication_us, cut.compute_blocks_us,
-                          cut.communication_blocks_us, cut.relative_error})
-    if (!std::isfinite(us) || us < 0) fail(MC2_ERROR_INVALID_SPEC, "cuts", "have a time below 0 or none at all");
-  if (cut.fused_us == 0) fail(MC2_ERROR_INVALID_SPEC, "cuts.fused_us", "is 0; must be what the cut took, in us");
-  return {times_of(cut), read_cut(cut, op).text()};
+  const planner::CutTimes times = times_of(cut);
+  if (const auto legal = planner::validate_cut_times(times); !legal)
+    fail(MC2_ERROR_INVALID_SPEC, "cuts." + legal.error().field, legal.error().message);
+  return {times, read_cut(cut, op).text()};
 }
 
 const LearnedFactor& factor_of(const profiler::Refinement& from, LearnedFactor::What what) {

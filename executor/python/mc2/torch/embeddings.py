@@ -16,6 +16,7 @@ from .functional import Facts, facts, is_compiling, is_plain
 
 _KIND = "embedding_all_to_all"
 _INDEX_TYPES = (torch.int32, torch.int64)
+_MAX_K = 1_000_000_000  # of an operator's size
 
 
 def embedding_all_to_all(
@@ -83,8 +84,8 @@ def _check(
         )
     if pooling not in _bags.POOLINGS:
         raise Error("unknown_name", "pooling", f"'{pooling}' is none of {', '.join(_bags.POOLINGS)}")
-    if k is not None and (not isinstance(k, int) or k < 1):
-        raise Error("invalid_spec", "k", f"is {k!r}; needs a whole number of at least 1, the rows of a bag")
+    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= _MAX_K):
+        raise Error("invalid_spec", "k", f"is {k!r}; needs a whole number of 1 to {_MAX_K}, the rows of a bag")
     refuse_gloo(tables, group.backend)
 
 

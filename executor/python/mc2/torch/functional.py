@@ -78,7 +78,8 @@ def matmul_all_to_all(
     w_scale: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Computes x @ w and sends equal parts of its first dimension to ranks 0, 1, ... Returns the parts that the ranks
-    sent to this one, concatenated in the order of the ranks."""
+    sent to this one, concatenated in the order of the ranks. The bias is this rank's, added to the rows that arrived,
+    as in `all_to_all(x @ w) + bias`; a Communicator adds the sender's."""
     return _call("matmul_all_to_all", x, w, group, added(bias, residual), x_scale, w_scale)
 
 

@@ -122,7 +122,9 @@ class _ParallelLinear(torch.nn.Module):
             layer.weight.copy_(linear.weight.narrow(cls._split_dim, first, share))
             if layer.bias is not None:
                 layer.bias.copy_(linear.bias if cls._split_dim else linear.bias.narrow(0, first, share))
-        return layer
+                layer.bias.requires_grad_(linear.bias.requires_grad)
+        layer.weight.requires_grad_(linear.weight.requires_grad)
+        return layer.train(linear.training)
 
 
 def _needs_flattening(x: typing.Any) -> bool:

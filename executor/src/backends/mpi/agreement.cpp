@@ -37,7 +37,8 @@ void Agreement::wait(std::span<MPI_Request> requests, const char* what) {
   const Patience patience(kSleep, kYieldFor);
   wait_all(requests, [&] {
     if (Clock::now() >= end)
-      abort_job(std::string("waited for the other ranks to ") + what + ", past the deadline; " + roll_call(what));
+      abort_job(std::string("waited for the other ranks to ") + what + ", past the deadline; " +
+                roll_call(std::string("begun to ") + what));
     patience.pause();
   });
 }

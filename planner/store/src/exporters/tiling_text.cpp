@@ -87,9 +87,9 @@ std::string_view without(std::string_view blanks, std::string_view text) {
   return first == std::string_view::npos ? std::string_view() : text.substr(first);
 }
 
-/// The value that a call sets, if the call is a statement: its argument, or the second of several, which follows the
-/// struct. @param text  begins with `(`
-std::optional<std::string_view> argument_of_statement(std::string_view text) {
+/// The value that a call sets: its argument, or the second of several, which follows the struct. None where what
+/// follows shows no call. @param text  begins with `(`
+std::optional<std::string_view> argument_of_call(std::string_view text) {
   constexpr std::size_t kMostLength = 256;
   std::size_t begin = 1, end = 0, comma_count = 0;
   int depth = 0;
@@ -99,8 +99,9 @@ std::optional<std::string_view> argument_of_statement(std::string_view text) {
     if (ends_argument && comma_count < 2) end = at;
     if (text[at] == ',' && depth == 1 && ++comma_count == 1) begin = at + 1;
     if (text[at] != ')' || --depth > 0) continue;
-    const bool is_statement = without(kAllBlanks, text.substr(at + 1)).starts_with(';');
-    return is_statement ? std::optional(text.substr(begin, end - begin)) : std::nullopt;
+    const std::string_view behind = without(kAllBlanks, text.substr(at + 1));
+    const bool is_call = !behind.empty() && std::string_view(";.),").find(behind.front()) != std::string_view::npos;
+    return is_call ? std::optional(text.substr(begin, end - begin)) : std::nullopt;
   }
   return std::nullopt;
 }
@@ -109,8 +110,16 @@ std::optional<std::string_view> argument_of_statement(std::string_view text) {
 bool calls_setter(std::string_view before) {
   if (!before.ends_with("set_")) return false;
   while (!before.empty() && is_word(before.back())) before.remove_suffix(1);
-  const std::size_t last = before.find_last_not_of(kAllBlanks);
-  return last == std::string_view::npos || !(is_word(before[last]) || before[last] == '&' || before[last] == '*');
+  before = before.substr(0, before.find_last_not_of(kAllBlanks) + 1);
+  if (before.empty()) return true;
+  if (is_word(before.back())) {
+    const std::size_t end = before.size();
+    while (!before.empty() && is_word(before.back())) before.remove_suffix(1);
+    const std::string_view word(before.data() + before.size(), end - before.size());
+    return word == "return" || word == "else" || word == "do";
+  }
+  if (before.ends_with("->") || before.ends_with("&&")) return true;
+  return std::string_view("&*>:").find(before.back()) == std::string_view::npos;
 }
 
 /// The text of the value that code sets a member to; none if it sets none.
@@ -123,7 +132,7 @@ std::optional<std::string_view> set_to(std::string_view before, std::string_view
   if (!rest.starts_with('(')) return std::nullopt;
   const std::string_view first = without(kAllBlanks, rest.substr(1));
   if (!first.empty() && is_digit(first.front())) return first;
-  const auto value = calls_setter(before) ? argument_of_statement(rest) : std::nullopt;
+  const auto value = calls_setter(before) ? argument_of_call(rest) : std::nullopt;
   return value ? std::optional(without(kAllBlanks, *value)) : std::nullopt; // none of constructors and declarations
 }
 
@@ -133,7 +142,7 @@ constexpr std::string_view kOperators = "+-*/%<>&|^";
 bool begins_fact(std::string_view text) {
   const auto end = std::ranges::find_if_not(text, is_word);
   const std::string_view behind = without(kBlanks, {end, text.end()});
-  return end != text.begin() && behind.starts_with('=') && !behind.starts_with("==");
+  return end != text.begin() && !is_digit(text.front()) && behind.starts_with('=') && !behind.starts_with("==");
 }
 
 /// Whether a number in a comment ends before `rest`. Words, a full stop, a dash or the next fact may follow, but no
@@ -145,7 +154,8 @@ bool ends_number_in_words(std::string_view rest) {
   const std::string_view next = without(kBlanks, rest);
   if (next.empty() || next.starts_with("//") || kOperators.find(next.front()) == std::string_view::npos) return true;
   const std::size_t operand = next.find_first_not_of(std::string(kOperators).append(kBlanks));
-  if (operand == std::string_view::npos || begins_fact(next.substr(operand))) return true;
+  if (operand == std::string_view::npos) return true;
+  if (next.front() == '|') return begins_fact(next.substr(operand));
   return next.front() == '-' && !is_digit(next[operand]);
 }
 

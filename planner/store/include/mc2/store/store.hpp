@@ -275,8 +275,8 @@ class Store {
   [[nodiscard]] Result<planner::Profile> find_profile(const planner::OpSpec& op,
                                                       const planner::Fingerprint& fingerprint) const;
 
-  /// Every session of samples of the machines whose fingerprints have these field values, oldest first. `fields` must
-  /// not be empty. An operator and machine may come several times. Errors: Corrupt.
+  /// Every session of undamaged samples of the machines whose fingerprints have these field values, oldest first.
+  /// `fields` must not be empty. An operator and machine may come several times.
   [[nodiscard]] Result<std::vector<planner::Profile>> list_profiles(
       const std::map<std::string, std::string>& fields) const;
 
