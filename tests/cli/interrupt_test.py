@@ -81,7 +81,7 @@ class InterruptTest(ProgramTest):
     def test_tune_in_its_sweep_terminated(self):
         process = self.start("tune", *SHAPE, *MACHINE, *ENDLESS, "--store", self.store)
         self.wait_for_samples()
-        self.interrupt(process, signal.SIGTERM)
+        self.assertNotIn("Ctrl-C", self.interrupt(process, signal.SIGTERM))
         kept = self.sample_count()
         self.assertGreater(kept, 0)
         self.tuned(*SHAPE, *MACHINE, *QUICK, "--store", self.store)

@@ -44,9 +44,9 @@ TEST(KeepImported, NamesTheFieldOfACutThatIsNoMeasurement) {
     return message_of(changed);
   };
   using ::testing::HasSubstr;
-  EXPECT_THAT(with(&planner::CutRuns::fused_us, -1), HasSubstr("'512+4x896': fused_us is -1; must be above 0"));
+  EXPECT_THAT(with(&planner::CutRuns::fused_us, -1), HasSubstr("'512+4x896': fused_us is -1 us; legal: 1e-6 to 1e15"));
   EXPECT_THAT(with(&planner::CutRuns::fused_us, std::nan("")), HasSubstr("fused_us is nan"));
-  EXPECT_THAT(with(&planner::CutRuns::serial_us, -5), HasSubstr("serial_us is -5; must be at least 0"));
+  EXPECT_THAT(with(&planner::CutRuns::serial_us, -5), HasSubstr("serial_us is -5 us; legal: 0, and 1e-6 to 1e15"));
   EXPECT_THAT(with(&planner::CutRuns::compute_blocks_us, std::nan("")), HasSubstr("compute_blocks_us is nan"));
   for (const double error : {5.0, 1.0, -1.0})
     EXPECT_THAT(with(&planner::CutRuns::relative_error, error), HasSubstr("relative_error is ")) << error;

@@ -17,10 +17,13 @@ namespace {
 
 std::atomic<bool> interrupted{false};
 
-extern "C" void on_interrupt(int) {
+extern "C" void on_interrupt(int signal) {
   if (interrupted.exchange(true)) _exit(130);
-  constexpr char kMessage[] = "\nmc2: stopping at the next safe point; press Ctrl-C again to stop at once\n";
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
+  constexpr std::string_view kByKey = "\nmc2: stopping at the next safe point; press Ctrl-C again to stop at once\n";
+  constexpr std::string_view kByOthers =
+      "\nmc2: asked to end (SIGTERM); stopping at the next safe point\n"; // mpirun, e.g.
+  const std::string_view message = signal == SIGTERM ? kByOthers : kByKey;
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, message.data(), message.size());
 }
 
 std::string_view text_of(const char* variable) {

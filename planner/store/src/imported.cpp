@@ -106,7 +106,7 @@ Result<planner::Cut> named_cut(const Store& store, const planner::OpSpec& op, co
 /// Errors: InvalidSpec (blocks) naming the field and its value.
 Result<void> validate_runs(const planner::CutRuns& runs) {
   if (const auto legal = planner::validate_cut_times(runs); !legal)
-    return Error{ErrorCode::InvalidSpec, "blocks", legal.error().text()};
+    return Error{ErrorCode::InvalidSpec, "blocks", legal.error().field + " " + legal.error().message};
   return planner::validate_units(runs);
 }
 

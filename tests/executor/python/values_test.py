@@ -581,6 +581,8 @@ class ClientTest(Refusals):
         self.assertGreater(served.staleness.loss, 0.02)
         self.assertTrue(served.staleness.best_blocks)
         self.assertTrue(served.staleness.why.startswith("by its last 4 runs: "), served.staleness.why)
+        by_finder = mc2.PlanFinder(server=f"http://127.0.0.1:{service.port}").find(OP, model.fingerprint)
+        self.assertEqual(by_finder.staleness.loss, served.staleness.loss)
         for reply, loss in ((served, served.staleness.loss), (served.plan, None)):
             found = mc2.find_plan(OP, model.fingerprint, service=lambda *_, reply=reply: reply)
             self.assertEqual((found.origin, found.digest), ("service", kept.digest))

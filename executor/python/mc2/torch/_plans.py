@@ -539,7 +539,7 @@ def _offer(problem: Problem, w: torch.Tensor, epilogue: Epilogue, given_k: int) 
         return offer, str(refusal)
     try:
         eager, captured = _find_both(problem)
-    except (Error, NativeError) as error:
+    except Exception as error:  # whatever it is: the other ranks wait for the offer
         return offer, str(error)
     full = offer._replace(is_tuned=_is_tuned(eager), eager=_cut(problem, eager.plan), captured=_cut(problem, captured))
     if len(json.dumps(full)) > _OFFER_BYTES:
