@@ -1,4 +1,3 @@
-
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
 #include "capi/values.hpp"

@@ -10,7 +10,7 @@ from ..errors import Error
 from ._groups import Group
 
 
-_MOST_ROWS = 10**9  # planner::kMaxSize
+MAX_SIZE = 10**9  # planner::kMaxSize
 
 
 class Routing:
@@ -138,15 +138,15 @@ def rounded(rows: int) -> int:
 
 
 def _require_counts(counts: torch.Tensor) -> None:
-    if not bool(((counts < 0) | (counts > _MOST_ROWS)).any()):
+    if not bool(((counts < 0) | (counts > MAX_SIZE)).any()):
         return
     for sender, of_sender in enumerate(counts.flatten(1).tolist()):
         for expert, count in enumerate(of_sender):
-            if count > _MOST_ROWS:
+            if count > MAX_SIZE:
                 raise Error(
                     "invalid_spec",
                     "counts",
-                    f"rank {sender} has {count} rows for expert {expert}; at most {_MOST_ROWS}",
+                    f"rank {sender} has {count} rows for expert {expert}; at most {MAX_SIZE}",
                 )
             if count < 0:
                 raise Error(

@@ -12,11 +12,11 @@ from ..errors import Error
 from . import _bags, _groups, _ops, _passes, _plans
 from ._bags import Bags
 from ._checks import refuse_gloo, require_tensors
+from ._routing import MAX_SIZE
 from .functional import Facts, facts, is_compiling, is_plain
 
 _KIND = "embedding_all_to_all"
 _INDEX_TYPES = (torch.int32, torch.int64)
-_MAX_K = 1_000_000_000  # of an operator's size
 
 
 def embedding_all_to_all(
@@ -84,8 +84,8 @@ def _check(
         )
     if pooling not in _bags.POOLINGS:
         raise Error("unknown_name", "pooling", f"'{pooling}' is none of {', '.join(_bags.POOLINGS)}")
-    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= _MAX_K):
-        raise Error("invalid_spec", "k", f"is {k!r}; needs a whole number of 1 to {_MAX_K}, the rows of a bag")
+    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_SIZE):
+        raise Error("invalid_spec", "k", f"is {k!r}; needs a whole number of 1 to {MAX_SIZE}, the rows of a bag")
     refuse_gloo(tables, group.backend)
 
 
