@@ -5,6 +5,7 @@ import datetime
 import gc
 import importlib.util
 import json
+import math
 import os
 import pickle
 import subprocess
@@ -271,6 +272,19 @@ class RanksTest(Refusals):
             self.refused("unsupported", "dtype", getattr(mc2.torch, kind), x, w)
         x, w = matrices("matmul_all_reduce", torch.bfloat16)
         self.refused("unsupported", "dtype", mc2.torch.matmul_all_reduce_rms_norm, x, w, torch.ones(N).bfloat16())
+
+    @unittest.skipIf(torch.__version__ >= "2", "later versions multiply float16 on a CPU")
+    def test_a_type_that_cpus_do_not_multiply_is_named_on_all_ranks(self):
+        half = torch.float16
+        for kind in KINDS if RANKS > 1 else ():
+            x, w = matrices(kind, half)
+            self.refused("unsupported", "dtype", getattr(mc2.torch, kind), x, w)
+        counts = [2 if RANK == 0 else 0] + [0] * (2 * RANKS - 1)  # rank 0's expert has all rows
+        self.refused("unsupported", "dtype", mc2.torch.route, counts, torch.zeros(2, 3, 4, dtype=half))
+        experts = torch.zeros(4, 1, dtype=torch.int64)
+        w_up, w_down = torch.zeros(2, 3, 4, dtype=half), torch.zeros(2, 4, 3, dtype=half)
+        layer = torch.zeros(4, 3, dtype=half), experts, torch.ones(4, 1), w_up, w_down
+        self.refused("unsupported", "dtype", mc2.torch.moe_layer, *layer)
 
     def test_pending_negations_are_seen(self):
         for kind in KINDS:
@@ -1038,7 +1052,23 @@ class RanksTest(Refusals):
         mc2.torch.matmul_all_reduce(x, w)
         self.assertEqual(chosen(), [[200, M - 200]])
 
+    def test_a_store_named_wrongly_is_told_before_anything_is_measured(self):
+        shape = {"m": 512 * RANKS, "n": 64, "k": 64, "dtype": torch.float32}
+        for store in ("/proc/nowhere/store.db", 5):
+            text = self.refused(
+                "invalid_spec", "store", lambda: mc2.torch.tune("matmul_all_reduce", **shape, store=store)
+            )
+            self.assertIn("rank 0: ", text)
+        self.assertEqual(len(_plans._plans), 0)
+        self.refused("invalid_spec", "m", lambda: mc2.torch.tune("matmul_all_reduce", **{**shape, "m": "512"}))
+        for seconds in (math.nan, -1, "60"):
+            self.refused("invalid_spec", "seconds", mc2.torch.tune_seen, seconds if RANK == 0 else 60)
+        own_k = {**shape, "k": 0 if RANK == 1 else 64}
+        if RANKS > 1:  # a rank's share, which may differ, so that one rank alone may be wrong
+            self.refused("invalid_spec", "k", lambda: mc2.torch.tune("matmul_all_reduce", **own_k))
+
     def test_a_store_that_cannot_be_written_costs_only_what_it_would_keep(self):
+        _plans.settings.store = "/proc/nowhere/store.db"
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             tuned = mc2.torch.tune(
@@ -1049,7 +1079,6 @@ class RanksTest(Refusals):
                 dtype=torch.float32,
                 rounds=3,
                 race_rounds=5,
-                store="/proc/nowhere/store.db",
             )
         self.assertEqual(next(iter(_plans._plans.values())), tuned.plan)
         self.assertEqual(

@@ -10,6 +10,18 @@ from ..errors import Error
 from ._groups import GLOO_EXCHANGES_BFLOAT16
 
 
+def _cpu_multiplies(dtype: torch.dtype) -> bool:
+    one = torch.ones((1, 1), dtype=dtype)
+    try:
+        torch.mm(one, one)
+    except RuntimeError:
+        return False
+    return True
+
+
+_CPU_MULTIPLIES_FLOAT16 = _cpu_multiplies(torch.float16)  # the first versions of PyTorch 2 do not yet
+
+
 def is_compiling() -> bool:
     return False
 
@@ -59,8 +71,23 @@ def require_alike(
 
 
 def refuse_gloo(tensor: torch.Tensor, backend: str, is_all_reduced: bool = False) -> None:
-    """Raises Error if gloo cannot exchange the tensor. Of GPU tensors it has an all-reduce."""
+    """Raises Error if gloo cannot exchange tensors of this device. Of GPU tensors it has an all-reduce."""
     if tensor.is_cuda and backend == "gloo" and not is_all_reduced:
         raise Error("unsupported", "group", "is of backend gloo, which exchanges no tensors of a GPU; use nccl")
-    if tensor.dtype == torch.bfloat16 and backend == "gloo" and not GLOO_EXCHANGES_BFLOAT16:
-        raise Error("unsupported", "dtype", f"is {tensor.dtype}, which gloo exchanges from PyTorch 2 on only")
+
+
+def type_refusal(dtype: torch.dtype, device: torch.device, backend: str, has_matmul: bool = True) -> Error | None:
+    """Why this PyTorch cannot exchange, or multiply, tensors of this type on this device; None if it can."""
+    if dtype == torch.bfloat16 and backend == "gloo" and not GLOO_EXCHANGES_BFLOAT16:
+        return Error("unsupported", "dtype", f"is {dtype}, which gloo exchanges from PyTorch 2 on only")
+    if dtype == torch.float16 and device.type == "cpu" and has_matmul and not _CPU_MULTIPLIES_FLOAT16:
+        why = f"PyTorch {torch.__version__} does not multiply on a CPU; use float32, or a later PyTorch"
+        return Error("unsupported", "dtype", f"is {dtype}, which {why}")
+    return None
+
+
+def refuse_type(tensor: torch.Tensor, backend: str, has_matmul: bool = True) -> None:
+    """Raises type_refusal()'s Error, if there is one."""
+    refusal = type_refusal(tensor.dtype, tensor.device, backend, has_matmul)
+    if refusal is not None:
+        raise refusal

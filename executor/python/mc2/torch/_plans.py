@@ -13,9 +13,10 @@ from .._core import CostModel, OpSpec, Plan
 from ..errors import Error, NativeError
 from . import _epilogue, _groups, _hosts, _layout, _native, _native_experts, _settings, _symmetric
 from ._bags import Bags, Tables
+from ._checks import type_refusal
 from ._chosen import Rows, within
 from ._epilogue import Epilogue
-from ._groups import CAPTURED, EAGER, GLOO_EXCHANGES_BFLOAT16, Calls, Group, everyones
+from ._groups import CAPTURED, EAGER, Calls, Group, everyones
 from ._passes import PASSES, Pass, unfused
 from ._problem import DTYPES, Experts, Problem
 from ._settings import log, settings, warn
@@ -291,9 +292,9 @@ def unsupported(problem: Problem) -> Error | None:
     backend = problem.group.backend
     if problem.dtype not in DTYPES:
         return Error("unsupported", "dtype", f"is {problem.dtype!r}, none of {', '.join(map(str, DTYPES))}")
-    is_on_gloo = backend == "gloo" and problem.device.type == "cpu"
-    if is_on_gloo and problem.dtype == torch.bfloat16 and not GLOO_EXCHANGES_BFLOAT16:
-        return Error("unsupported", "dtype", f"is {problem.dtype}, which gloo exchanges from PyTorch 2 on only")
+    refusal = type_refusal(problem.dtype, problem.device, backend, has_matmul=problem.tables is None)
+    if refusal is not None:
+        return refusal
     if backend not in ("gloo", "nccl", "undefined"):
         return Error("unsupported", "group", f"is of backend '{backend}', which is not cut; gloo and nccl are")
     try:

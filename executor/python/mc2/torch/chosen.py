@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 from .._core import CHOOSING_KINDS
 from ..errors import Error
 from . import _autocast, _chosen, _epilogue, _grouped, _groups, _ops, _plans
-from ._checks import refuse_gloo, require_one_type, require_tensors
+from ._checks import refuse_gloo, refuse_type, require_one_type, require_tensors
 from ._chosen import Rows
 from ._problem import Experts
 from .functional import Facts, facts, is_compiling, is_plain
@@ -147,6 +147,7 @@ def _check(
         if list(tensor.shape) != shapes[name]:
             raise Error("invalid_spec", name, f"has shape {tuple(tensor.shape)}; needs {shapes[name]}")
     refuse_gloo(x, group.backend, kind == _SUM)
+    refuse_type(x, group.backend)
 
 
 def _run(

@@ -20,6 +20,7 @@ if typing.TYPE_CHECKING:
 _DEADLINE_S = 1800.0  # the default timeout of gloo's process groups
 _MOST_THREADS = 256
 _SUMMED = {**DTYPES, torch.int8: "i8"}
+_increment_version = getattr(torch.autograd.graph, "increment_version", None)  # from PyTorch 2 on
 _opened: dict[Group, NodeCollectives | None] = _groups.table()
 
 
@@ -36,7 +37,10 @@ def cpu_all_reduce(tensor: torch.Tensor, group: typing.Any = None) -> torch.Tens
         return tensor.copy_(_passes.all_reduce(found, tensor))
     dense = _layout.dense(tensor)
     collectives.all_reduce_at(dense.data_ptr(), dense.numel() * dense.element_size(), dtype)
-    return tensor if dense is tensor else tensor.copy_(dense)
+    if dense is not tensor:
+        return tensor.copy_(dense)
+    _tell_autograd(tensor)
+    return tensor
 
 
 @uncompiled
@@ -99,6 +103,16 @@ def _checked(name: str, tensor: torch.Tensor, group: typing.Any) -> Group:
     return _groups.resolve(group)
 
 
+def _tell_autograd(changed: torch.Tensor) -> None:
+    """Counts a change that PyTorch did not make itself, so that a gradient that needs the old values is refused."""
+    if changed.is_inference():
+        return  # such tensors have no count
+    if _increment_version is not None:
+        _increment_version(changed)
+    else:
+        changed[:0].zero_()  # views share the count
+
+
 def _tell_of_type(collectives: NodeCollectives | None, tensor: torch.Tensor) -> None:
     if collectives is not None:
         _settings.warn(
@@ -136,7 +150,8 @@ def _open(group: Group) -> NodeCollectives | None:
         fault = _groups.first_fault(_groups.gathered(group, own))
         if not fault:
             return opened
-    _settings.warn("cpu", f"collectives of CPU tensors run by the process group: {fault}")
+    if not _settings.settings.is_disabled:  # whoever disables mc2 knows it
+        _settings.warn("cpu", f"collectives of CPU tensors run by the process group: {fault}")
     return None
 
 

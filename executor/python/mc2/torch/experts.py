@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from ..errors import Error
 from . import _autocast, _grouped, _groups, _layout, _native_experts, _plans, _problem
-from ._checks import refuse_gloo, require_one_type, require_tensors
+from ._checks import refuse_gloo, refuse_type, require_one_type, require_tensors
 from ._groups import Group, everyones
 from ._routing import Routing, Rows, inverse
 from .functional import uncompiled
@@ -68,6 +68,7 @@ def _route(
     told = everyones(group, mine)[:, : start + group.size * experts]
     on_host = told.cpu()  # the one wait for the device
     _check_facts(on_host[:, 2:start].tolist(), group.size, w_name)
+    refuse_type(w, group.backend)  # all ranks' types are alike here, so that all of them refuse
     shape = (group.size, group.size, experts)
     routing = Routing(
         group,

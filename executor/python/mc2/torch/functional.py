@@ -15,7 +15,7 @@ import torch.distributed as dist
 from .._core import GATHERING_KINDS, SHARDED_KINDS
 from ..errors import Error
 from . import _autocast, _groups, _ops, _plans, _scaled
-from ._checks import is_compiling as is_compiling, refuse_gloo, require_one_type, require_tensors
+from ._checks import is_compiling as is_compiling, refuse_gloo, refuse_type, require_one_type, require_tensors
 from ._epilogue import NONE, USUAL_EPSILON, Epilogue, added, rms_norm
 from ._groups import Group
 from ._passes import PASSES
@@ -364,6 +364,7 @@ def _check(
             raise Error("invalid_spec", name, f"has shape {tuple(tensor.shape)}; needs {list(shape)}")
     if group.size > 1:
         refuse_gloo(x, group.backend, op == "matmul_all_reduce")
+        refuse_type(x, group.backend)
 
 
 def _refuse_unscaled(op: str, x: torch.Tensor) -> None:

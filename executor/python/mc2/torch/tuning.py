@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import numbers
+import os
 import time
 import typing
 
@@ -300,7 +302,7 @@ def tune(
     device: torch.device | str | None = None,
     rounds: int = 7,
     race_rounds: int = 21,
-    store: str | None = None,
+    store: str | os.PathLike[str] | None = None,
     tables: EmbeddingTables | None = None,
     experts: ChosenExperts | None = None,
 ) -> Tuned:
@@ -315,7 +317,7 @@ def tune(
     tables       only for embedding_all_to_all
     experts      only for kinds whose rows choose experts
     store        file in which rank 0 keeps samples, model, plan and measurements; default: MC2_STORE; "": they are kept
-                 in this process only
+                 in this process only. If rank 0 cannot open a file named here, all ranks raise Error at once
     """
     found = _groups.resolve(group)
     place, misplaced = _place(device if device is not None else "cuda" if found.backend == "nccl" else "cpu")
@@ -334,12 +336,15 @@ def tune(
     }
     if kind in PASSES and PASSES[kind].has_common_k():
         facts["k"] = k
-    require_alike(_groups.gathered(found, {name: str(value) for name, value in facts.items()}), "mismatch")
+    counts = {"m": m, "n": n, "k": k, "rounds": rounds, "race_rounds": race_rounds}
+    own_fault = _count_fault(counts) or _store_fault(store, found)
+    told = _groups.gathered(found, (own_fault, {name: str(value) for name, value in facts.items()}))
+    require_alike([facts for _, facts in told], "mismatch")
+    for rank, (fault, _) in enumerate(told):
+        if fault is not None:
+            raise Error("invalid_spec", fault[0], f"rank {rank}: {fault[1]}")
     if misplaced:
         raise Error("invalid_spec", "device", f"is {misplaced}")
-    for name, count in (("rounds", rounds), ("race_rounds", race_rounds)):
-        if not isinstance(count, int) or count < 1:
-            raise Error("invalid_spec", name, f"is {count!r}; needs a whole number of 1 or more")
     if kind not in PASSES:
         raise Error("unknown_name", "kind", f"'{kind}' is none of {', '.join(PASSES)}")
     for name, given, read, needed in (
@@ -360,7 +365,30 @@ def tune(
     if refusal:
         raise refusal
     with torch.no_grad():
-        return _tune(problem, rounds, race_rounds, settings.store if store is None else store)
+        return _tune(problem, rounds, race_rounds, settings.store if store is None else os.fspath(store))
+
+
+_Fault = typing.Optional[typing.Tuple[str, str]]  # an argument's name and what is wrong with it
+
+
+def _count_fault(counts: dict[str, typing.Any]) -> _Fault:
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 1:
+            return name, f"is {count!r}; needs a whole number of 1 or more"
+    return None
+
+
+def _store_fault(store: typing.Any, group: _groups.Group) -> _Fault:
+    """Why this rank cannot keep anything in the store that tune()'s caller named."""
+    if not isinstance(store, (str, os.PathLike, type(None))):
+        return "store", f"is {store!r}; needs the path of a file"
+    if not store or group.rank != 0:
+        return None
+    try:
+        with _core.Store(store):
+            return None
+    except (Error, NativeError) as error:
+        return "store", str(error)
 
 
 def _place(device: torch.device | str) -> tuple[torch.device, str]:
@@ -557,16 +585,22 @@ def _finding(plan: Plan, is_fused: bool) -> str:
 
 def tune_seen(seconds: float, group: typing.Any = None) -> list[Tuned]:
     """Tunes shapes that the program has called and that have no tuned plan, those with the largest products first, and
-    returns what was tuned. After `seconds` it begins no further shape. Call it when the program is idle. Collective, as
-    tune() is.
+    returns what was tuned. After `seconds`, of the rank that allows least, it begins no further shape. Call it when the
+    program is idle. Collective, as tune() is.
 
     mc2 does not do this in a thread of its own: the ranks would run its collectives and the program's in different
     orders.
     """
     found, done = _groups.resolve(group), []
+    is_wrong = isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds >= 0
+    fault = _groups.first_fault(
+        _groups.gathered(found, f"is {seconds!r}; needs a number of 0 or more" if is_wrong else "")
+    )
+    if fault:
+        raise Error("invalid_spec", "seconds", fault)
     start = time.monotonic()
     for problem in _plans.untuned(found):
-        if _slowest(problem, [time.monotonic() - start])[0] >= seconds:
+        if _slowest(problem, [time.monotonic() - start - seconds])[0] >= 0:
             break
         try:
             done.append(
