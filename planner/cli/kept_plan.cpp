@@ -147,9 +147,7 @@ Result<finder::FoundPlan> find_plan_for(const finder::PlanQuestion& question, st
   sources.push_back(finder::kept_plans(finder::kept_in(shared)));
   std::optional<Error> planner_error;
   sources.push_back(remembering(finder::own_planner({.given = {}, .kept = finder::kept_in(shared)}), planner_error));
-  finder::PlanQuestion asked = question;
-  asked.asks_staleness = true;
-  auto found = finder::find_plan(sources, std::move(asked));
+  auto found = finder::find_plan(sources, question);
   if (found) {
     tell_where_from(found.value(), asks_service);
     tell_staleness(found.value());

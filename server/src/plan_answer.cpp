@@ -301,7 +301,6 @@ Result<PlacedQuestion> on_its_machine(const WatchedStore& watched, const PlanQue
        .machine = std::move(machine.fingerprint),
        .options = question.request.options_with(usual),
        .may_transfer = question.may_transfer,
-       .asks_staleness = true,
        .is_stopped = is_stopped},
       machine.revision,
       {finder::kept_plans(kept), finder::own_planner({.given = {}, .kept = kept})},

@@ -271,17 +271,6 @@ TEST_F(PlanFinders, DisabledRangesAreADocumentLikeOthers) {
   EXPECT_TRUE(read.ok()) << read.error().text();
 }
 
-TEST_F(PlanFinders, RememberApartWhetherStalenessWasAsked) {
-  PlanQuestion question = client::examples::question();
-  keep(client::examples::plan(question));
-  const auto finder = PlanFinder::open(with_store()).value();
-  const auto plain = finder.find(question);
-  question.asks_staleness = true;
-  const auto asked = finder.find(question);
-  ASSERT_TRUE(plain.ok() && asked.ok());
-  EXPECT_NE(plain.value(), asked.value());
-}
-
 TEST_F(PlanFinders, AreRefusedInAChildProcess) {
   const auto finder = PlanFinder::open(with_store());
   ASSERT_TRUE(finder.ok());

@@ -24,7 +24,7 @@ std::size_t PlanCache::Hash::operator()(const QuestionView& question) const noex
 bool PlanCache::Equal::operator()(const QuestionView& left, const QuestionView& right) const noexcept {
   if (left.op != right.op || (left.options == nullptr) != (right.options == nullptr)) return false;
   if (left.options != nullptr && *left.options != *right.options) return false;
-  if (left.may_transfer != right.may_transfer || left.asks_staleness != right.asks_staleness) return false;
+  if (left.may_transfer != right.may_transfer) return false;
   if ((left.variant == nullptr) != (right.variant == nullptr)) return false;
   if (left.variant != nullptr && *left.variant != *right.variant) return false;
   return left.machine == right.machine;

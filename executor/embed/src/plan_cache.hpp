@@ -18,7 +18,7 @@ struct QuestionView {
   const planner::Fingerprint& machine;
   const planner::PlanOptions* options = nullptr; ///< null: none
   const planner::Variant* variant = nullptr;     ///< null: any
-  bool may_transfer = true, asks_staleness = false;
+  bool may_transfer = true;
 
   QuestionView(const planner::OpSpec& asked_op, const planner::Fingerprint& asked_machine)
       : op(asked_op), machine(asked_machine) {}
@@ -27,8 +27,7 @@ struct QuestionView {
         machine(question.machine),
         options(question.options ? &*question.options : nullptr),
         variant(question.variant ? &*question.variant : nullptr),
-        may_transfer(question.may_transfer),
-        asks_staleness(question.asks_staleness) {}
+        may_transfer(question.may_transfer) {}
 };
 
 /// Remembers the plans that were found, by question. Threads: safe to share.

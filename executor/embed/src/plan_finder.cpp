@@ -32,6 +32,9 @@ std::string describe(const FoundPlan& found) {
                      " variant=" + in_quotes(plan.variant.text()) + " predicted_us=" + number(plan.makespan.us, "%f") +
                      " machine=" + in_quotes(plan.fingerprint.label()) + " source=" + in_quotes(found.source) +
                      " digest=" + found.stored.digest;
+  if (const auto& stale = found.staleness)
+    line += " loss=" + number(stale->loss, "%.3f") +
+            " better=" + in_quotes(stale->best_blocks + ", " + stale->best_variant) + " why=" + in_quotes(stale->why);
   for (const auto& miss : found.misses) line += " miss=" + in_quotes(miss);
   return line;
 }

@@ -81,11 +81,7 @@ FoundPlan find_among(const OpSpec& op, const Fingerprint& machine, const std::ve
                      const std::optional<py::function>& asked_service, const std::shared_ptr<OpenStore>& open,
                      std::vector<CostModel> models, std::optional<planner::Variant> variant, bool may_transfer,
                      profiler::Bench* anchor, const py::kwargs& words) {
-  PlanQuestion question{.op = op,
-                        .machine = machine,
-                        .variant = std::move(variant),
-                        .may_transfer = may_transfer,
-                        .asks_staleness = true};
+  PlanQuestion question{.op = op, .machine = machine, .variant = std::move(variant), .may_transfer = may_transfer};
   if (anchor != nullptr) {
     require_asked_bench(*anchor, question);
     question.time_lanes = [anchor](const CostModel& model) { return profiler::time_lanes(*anchor, model); };

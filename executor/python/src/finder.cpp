@@ -38,11 +38,7 @@ PlanFinder open_finder(Paths plan_files, const std::optional<std::string>& serve
 std::shared_ptr<const FoundPlan> find(const PlanFinder& self, const planner::OpSpec& op,
                                       const planner::Fingerprint& machine, std::optional<planner::Variant> variant,
                                       bool may_transfer) {
-  return unwrap(self.find({.op = op,
-                           .machine = machine,
-                           .variant = std::move(variant),
-                           .may_transfer = may_transfer,
-                           .asks_staleness = true}));
+  return unwrap(self.find({.op = op, .machine = machine, .variant = std::move(variant), .may_transfer = may_transfer}));
 }
 
 void bind_plan_finder(py::module_& module) {

@@ -175,7 +175,7 @@ PlanSource kept_plans(Kept kept) {
         if (question.time_lanes) return not_at_present_speed();
         MC2_ASSIGN(auto plan, kept.find_plan({question.op, store::digest(question.machine), tuned_purpose(question)}));
         FoundPlan found{std::move(plan), name, Origin::Kept};
-        if (question.asks_staleness && !question.variant)
+        if (!question.variant)
           found.staleness = staleness_of(kept, found.stored.plan, question.options, question.is_stopped);
         return found;
       }};

@@ -36,7 +36,7 @@ struct FoundPlan {
   /// any other place that is not a stopgap is preferred.
   bool is_stopgap = false;
   std::vector<std::string> misses = {};                     ///< "NAME: reason" of each place without, in order asked
-  std::optional<store::Staleness> staleness = std::nullopt; ///< of a kept plan, if the question asked for it
+  std::optional<store::Staleness> staleness = std::nullopt; ///< of a kept plan, for a question that names no variant
   bool passed_over_damage = false; ///< one of the misses is a document that could not be read; people should know
 };
 

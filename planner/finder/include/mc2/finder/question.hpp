@@ -29,8 +29,6 @@ struct PlanQuestion {
   /// Times each lane alone on the machine (profiler::time_lanes). The model is brought to the speed that the machine
   /// has now before it makes the plan. Unset: nothing is measured.
   std::function<Result<std::vector<planner::TimedLanes>>(const planner::CostModel&)> time_lanes = nullptr;
-  /// Whether the answer tells if a kept plan is worth tuning again (FoundPlan::staleness). It may take milliseconds.
-  bool asks_staleness = false;
   /// Asked during planning: if it returns true, planning ends with the error Cancelled.
   planner::StopCheck is_stopped = nullptr;
   /// Called with each m, ascending, that find_ranges() has planned alone or is done up to; may be empty.
