@@ -158,6 +158,22 @@ TEST(SpeedSpread, OfOverlapWidensBenefitAndMakespanOfWhatOverlaps) {
   EXPECT_EQ(predict_cut(kOp, unsure, equal_blocks(kOp, 512)).value().makespan.high_us, cut.makespan.us);
 }
 
+TEST(Distance, WidensMakespanAndBenefitByThreePercentForEachDoubling) {
+  const CostModel model = model_of(kOp, affine(CurveAxis::Rows, 10, 1), affine(CurveAxis::Bytes, 20, 1.0 / 4096), 1, 1);
+  const Cut cut = equal_blocks(kOp, 512);
+  const Plan near = predict_cut(kOp, model, cut).value();
+  EXPECT_EQ(near.makespan.high_us, near.makespan.us); // the model's own intervals are 0, and all lengths are measured
+  CostModel short_one = model;
+  short_one.variants.front().compute.curve.valid_max_x = 256;
+  const Plan far = predict_cut(kOp, short_one, cut).value();
+  EXPECT_EQ(far.makespan.us, near.makespan.us);
+  EXPECT_NEAR(far.makespan.high_us, 1.03 * far.makespan.us, 1e-9); // 512 is one doubling beyond 256
+  const double of_serial = 0.03 * std::log2(static_cast<double>(kOp.m) / 256);
+  EXPECT_NEAR(far.benefit_interval->low, far.benefit() - std::hypot(0.03, of_serial) * (1 - far.benefit()), 1e-9);
+  const Plan serial = serial_plan(kOp, short_one, model.variants.front().variant).value();
+  EXPECT_EQ(serial.benefit_interval->low, 0); // nothing is compared
+}
+
 TEST(SpeedSpread, NeverPromisesABenefitAboveAllOfTheTime) {
   CostModel model = model_of(kOp, affine(CurveAxis::Rows, 10, 1), affine(CurveAxis::Bytes, 20, 1.0 / 4096), 1, 1);
   for (LaneCost* lane : {&model.variants.front().compute, &model.variants.front().communication})

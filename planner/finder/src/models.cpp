@@ -171,40 +171,11 @@ CostModel as_it_is_now(const FoundModel& found, const OpSpec& op) {
   return planner::with_spread(planner::with_level(std::move(model), level_at(found, op)), spread);
 }
 
-namespace {
-
-/// Relative widening of an interval for each doubling of block size between the measured sizes and the plan's sizes.
-/// An assumption, docs/cost_model.md §14.
-constexpr double kBeyondSpread = 0.03;
-
-/// By how many doublings the sizes from `least` to `most` lie outside the sizes that a curve was measured for; 0 if
-/// they lie within.
-double doublings_beyond(const planner::CostCurve& curve, double least, double most) {
-  if (curve.is_analytic || !(curve.valid_max_x > 0)) return 0;
-  return std::max({0.0, std::log2(curve.valid_min_x / least), std::log2(most / curve.valid_max_x)});
-}
-
-/// The same for a plan: that of the lane whose blocks lie farther outside.
-double doublings_beyond(const planner::Plan& plan, const CostModel& model) {
-  const planner::VariantCost* const cost = model.cost_of(plan.variant);
-  if (cost == nullptr) return 0;
-  const auto [shortest, longest] = std::ranges::minmax(plan.cut.block_rows);
-  const auto least = static_cast<double>(shortest), most = static_cast<double>(longest);
-  const auto bytes = static_cast<double>(planner::traits_of(plan.op.kind).message_bytes_per_unit(plan.op));
-  return std::max(doublings_beyond(cost->compute.curve, least, most),
-                  doublings_beyond(cost->communication.curve, bytes * least, bytes * most));
-}
-
-} // namespace
-
 planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQuestion& question) {
   if (found.transfer) plan = planner::as_transferred(std::move(plan), *found.transfer); // replaces the reason: first
-  if (plan.makespan.provenance != planner::Provenance::Analytic) {
-    const double beyond = doublings_beyond(plan, found.model);
-    plan = planner::with_wider_makespan(kBeyondSpread * beyond, std::move(plan));
-    if (found.ratios && found.ratios->empty() && !question.time_lanes)
-      plan.makespan.reason += "; samples of one session: this machine's changes of speed are unknown";
-  }
+  const bool is_of_one_session = found.ratios && found.ratios->empty() && !question.time_lanes;
+  if (is_of_one_session && plan.makespan.provenance != planner::Provenance::Analytic)
+    plan.makespan.reason += "; samples of one session: this machine's changes of speed are unknown";
   if (plan.overlaps()) { // races of cuts say nothing of uncut runs
     const auto assumed = planner::assume(found.model, options_of(question));
     const double interval = planner::anchored_interval_of(assumed.model, plan);

@@ -182,104 +182,6 @@ double half_width_us(const Problem& problem, const VariantCost& cost, const Bloc
       stretched_us, stretched_us(1, 1), contention_effect_us(problem, cost, times, sign), sign);
 }
 
-void fill_interval(const Problem& problem, const VariantCost& cost, const BlockTimes& times, Estimate& estimate) {
-  estimate.low_us = std::max(0.0, estimate.us - half_width_us(problem, cost, times, -1));
-  estimate.high_us = estimate.us + half_width_us(problem, cost, times, +1);
-}
-
-/// Makespan of the uncut plan with overlapped lanes if the problem has counts: that of the rank that takes longest.
-double routed_overlapped_us(const Problem& problem, const VariantCost& cost, const Slices& slices) {
-  const bool has_local_part = problem.traits.has_local_part;
-  BlockTimes times;
-  times.rows = {problem.rows};
-  times.run_us = cost.run_us;
-  times.first_us.resize(has_local_part ? 2 : 1);
-  times.second_us.resize(times.first_us.size());
-  times.slices.assign(times.first_us.size(), slices);
-  fill_slowest(problem, cost, {slices.count() > 1}, times);
-  return times.stretched_us(1, 1, problem.slowdown(cost));
-}
-
-/// Makespan of the uncut plan with overlapped lanes; infinite if nothing can overlap.
-double overlapped_us(const Problem& problem, const VariantCost& cost, const BlockPassing& passing) {
-  const Slices& slices = passing.slices(problem.rows);
-  if (!problem.traits.has_local_part && slices.count() == 1) return std::numeric_limits<double>::infinity();
-  const Contention contention(problem.slowdown(cost));
-  if (problem.routed) return routed_overlapped_us(problem, cost, slices);
-  PipelineState state = PipelineState::start(cost.local_us(problem.op), contention, cost.run_us);
-  const bool hands_over = slices.count() > 1;
-  state.pass(problem.lane_us(cost, true, problem.rows, hands_over),
-             problem.lane_us(cost, false, problem.rows, hands_over), contention, slices);
-  return state.second_path_us;
-}
-
-/// The part of a lane's interval beyond the curve's own error: noise, and changes of the machine's speed.
-double speed_part(const CostCurve& curve) {
-  const double curve_part = curve.curve_interval();
-  return std::sqrt(std::max(0.0, curve.relative_interval * curve.relative_interval - curve_part * curve_part));
-}
-
-/// A lane that has become slower makes serial slower, too, so its effect on the ratio counts. The curves' errors at the
-/// lengths of the blocks do not change serial; they count in full. docs/cost_model.md §4.
-BenefitInterval benefit_interval_of(const Problem& problem, const VariantCost& cost, const BlockTimes& times,
-                                    const Plan& plan) {
-  const bool computes_first = problem.traits.first_lane == Lane::Compute;
-  const double first_us = computes_first ? plan.compute_us : plan.communication_us;
-  const double second_us = computes_first ? plan.communication_us : plan.compute_us;
-  const auto ratio = [&](double first, double second) {
-    return times.stretched_us(first, second, problem.slowdown(cost)) / (first * first_us + second * second_us);
-  };
-  const Slowdown speed = problem.in_lane_order(speed_part(cost.compute.curve), speed_part(cost.communication.curve));
-  const double expected = ratio(1, 1);
-  const double by_speed = std::hypot(ratio(1 + speed.first, 1) - expected, ratio(1, 1 + speed.second) - expected);
-  const double by_shape =
-      plan.schedule == Schedule::Serial
-          ? 0
-          : explained_gain_us(problem, cost, plan.cut, plan.makespan.us, best_serial_variant(problem)) / plan.serial_us;
-  const double by_overlap = plan.schedule == Schedule::Serial ? 0 : problem.spread(cost).overlap * expected;
-  const double half_width = std::hypot(by_speed, by_shape, by_overlap);
-  return {1 - expected - half_width, std::min(1.0, 1 - expected + half_width)};
-}
-
-std::string range_text(const CostCurve& curve) {
-  return number_text(curve.valid_min_x, 6) + ".." + number_text(curve.valid_max_x, 6) + " " +
-         std::string(to_string(curve.axis));
-}
-
-/// The weaker of two provenances wins. The enumeration is ordered from strong to weak.
-void weaken(Estimate& estimate, Provenance provenance, const std::string& reason) {
-  if (provenance <= estimate.provenance) return;
-  estimate.provenance = provenance;
-  estimate.reason = reason;
-}
-
-std::string analytic_basis(const CostCurve& curve) {
-  if (curve.quality.reason.empty()) return " comes from published constants, not from measurements";
-  return " is analytic, not measured: " + curve.quality.reason;
-}
-
-/// If both lanes are analytic, the estimate gives the reasons of both.
-void weaken_to_analytic(Estimate& estimate, const std::string& reason) {
-  const bool is_known = estimate.reason.find(reason) != std::string::npos;
-  if (estimate.provenance == Provenance::Analytic && !is_known) estimate.reason += "; " + reason;
-  weaken(estimate, Provenance::Analytic, reason);
-}
-
-void judge_lane(Estimate& estimate, const CostCurve& curve, const char* lane, double smallest_x, double largest_x) {
-  for (const double x : {smallest_x, largest_x}) {
-    const Provenance provenance = curve.provenance(x);
-    const std::string subject = std::string(lane) + " curve";
-    if (provenance == Provenance::Analytic)
-      weaken_to_analytic(estimate, subject + analytic_basis(curve));
-    else if (provenance == Provenance::Extrapolated)
-      weaken(estimate, provenance,
-             "a block of " + number_text(x, 6) + " " + std::string(to_string(curve.axis)) + " is outside the " +
-                 subject + "'s measured range " + range_text(curve));
-    else
-      weaken(estimate, provenance, "every block lies inside the measured range");
-  }
-}
-
 /// Smallest and largest length at which a lane's curve is read, without lengths that take a small part of its time.
 struct ReadLengths {
   double smallest = std::numeric_limits<double>::infinity(), largest = 0;
@@ -326,6 +228,129 @@ std::pair<ReadLengths, ReadLengths> read_lengths(const Problem& problem, const C
   return {lengths, lengths};
 }
 
+/// Relative widening of an interval for each doubling of a length beyond those that were measured. An assumption,
+/// docs/cost_model.md §14.
+constexpr double kBeyondSpread = 0.03;
+
+/// By how many doublings the lengths lie outside those that a curve was measured for; 0 if they lie within.
+double doublings_beyond(const CostCurve& curve, const ReadLengths& lengths, double unit) {
+  if (curve.is_analytic || !(curve.valid_max_x > 0) || lengths.largest == 0) return 0;
+  return std::max({0.0, std::log2(curve.valid_min_x / (unit * lengths.smallest)),
+                   std::log2(unit * lengths.largest / curve.valid_max_x)});
+}
+
+/// How much wider a cut's relative interval is because of lengths outside the measured ones.
+double beyond_spread(const Problem& problem, const VariantCost& cost, const Cut& cut) {
+  const auto [compute, communication] = read_lengths(problem, cut);
+  return kBeyondSpread *
+         std::max(doublings_beyond(cost.compute.curve, compute, 1),
+                  doublings_beyond(cost.communication.curve, communication, problem.message_bytes_per_unit));
+}
+
+/// @param beyond beyond_spread() of the cut
+void fill_interval(const Problem& problem, const VariantCost& cost, const BlockTimes& times, double beyond,
+                   Estimate& estimate) {
+  const auto width_us = [&](double sign) {
+    return std::hypot(half_width_us(problem, cost, times, sign), beyond * estimate.us);
+  };
+  estimate.low_us = std::max(0.0, estimate.us - width_us(-1));
+  estimate.high_us = estimate.us + width_us(+1);
+}
+
+/// Makespan of the uncut plan with overlapped lanes if the problem has counts: that of the rank that takes longest.
+double routed_overlapped_us(const Problem& problem, const VariantCost& cost, const Slices& slices) {
+  const bool has_local_part = problem.traits.has_local_part;
+  BlockTimes times;
+  times.rows = {problem.rows};
+  times.run_us = cost.run_us;
+  times.first_us.resize(has_local_part ? 2 : 1);
+  times.second_us.resize(times.first_us.size());
+  times.slices.assign(times.first_us.size(), slices);
+  fill_slowest(problem, cost, {slices.count() > 1}, times);
+  return times.stretched_us(1, 1, problem.slowdown(cost));
+}
+
+/// Makespan of the uncut plan with overlapped lanes; infinite if nothing can overlap.
+double overlapped_us(const Problem& problem, const VariantCost& cost, const BlockPassing& passing) {
+  const Slices& slices = passing.slices(problem.rows);
+  if (!problem.traits.has_local_part && slices.count() == 1) return std::numeric_limits<double>::infinity();
+  const Contention contention(problem.slowdown(cost));
+  if (problem.routed) return routed_overlapped_us(problem, cost, slices);
+  PipelineState state = PipelineState::start(cost.local_us(problem.op), contention, cost.run_us);
+  const bool hands_over = slices.count() > 1;
+  state.pass(problem.lane_us(cost, true, problem.rows, hands_over),
+             problem.lane_us(cost, false, problem.rows, hands_over), contention, slices);
+  return state.second_path_us;
+}
+
+/// The part of a lane's interval beyond the curve's own error: noise, and changes of the machine's speed.
+double speed_part(const CostCurve& curve) {
+  const double curve_part = curve.curve_interval();
+  return std::sqrt(std::max(0.0, curve.relative_interval * curve.relative_interval - curve_part * curve_part));
+}
+
+/// A lane that has become slower makes serial slower, too, so its effect on the ratio counts. The curves' errors at the
+/// lengths of the blocks do not change serial; they count in full. docs/cost_model.md §4.
+/// @param beyond beyond_spread() of the cut and of serial together
+BenefitInterval benefit_interval_of(const Problem& problem, const VariantCost& cost, const BlockTimes& times,
+                                    double beyond, const Plan& plan) {
+  const bool computes_first = problem.traits.first_lane == Lane::Compute;
+  const double first_us = computes_first ? plan.compute_us : plan.communication_us;
+  const double second_us = computes_first ? plan.communication_us : plan.compute_us;
+  const auto ratio = [&](double first, double second) {
+    return times.stretched_us(first, second, problem.slowdown(cost)) / (first * first_us + second * second_us);
+  };
+  const Slowdown speed = problem.in_lane_order(speed_part(cost.compute.curve), speed_part(cost.communication.curve));
+  const double expected = ratio(1, 1);
+  const double by_speed = std::hypot(ratio(1 + speed.first, 1) - expected, ratio(1, 1 + speed.second) - expected);
+  double half_width = by_speed;
+  if (plan.schedule != Schedule::Serial) {
+    const double by_shape =
+        explained_gain_us(problem, cost, plan.cut, plan.makespan.us, best_serial_variant(problem)) / plan.serial_us;
+    half_width = std::hypot(by_speed, by_shape, std::hypot(problem.spread(cost).overlap, beyond) * expected);
+  }
+  return {1 - expected - half_width, std::min(1.0, 1 - expected + half_width)};
+}
+
+std::string range_text(const CostCurve& curve) {
+  return number_text(curve.valid_min_x, 6) + ".." + number_text(curve.valid_max_x, 6) + " " +
+         std::string(to_string(curve.axis));
+}
+
+/// The weaker of two provenances wins. The enumeration is ordered from strong to weak.
+void weaken(Estimate& estimate, Provenance provenance, const std::string& reason) {
+  if (provenance <= estimate.provenance) return;
+  estimate.provenance = provenance;
+  estimate.reason = reason;
+}
+
+std::string analytic_basis(const CostCurve& curve) {
+  if (curve.quality.reason.empty()) return " comes from published constants, not from measurements";
+  return " is analytic, not measured: " + curve.quality.reason;
+}
+
+/// If both lanes are analytic, the estimate gives the reasons of both.
+void weaken_to_analytic(Estimate& estimate, const std::string& reason) {
+  const bool is_known = estimate.reason.find(reason) != std::string::npos;
+  if (estimate.provenance == Provenance::Analytic && !is_known) estimate.reason += "; " + reason;
+  weaken(estimate, Provenance::Analytic, reason);
+}
+
+void judge_lane(Estimate& estimate, const CostCurve& curve, const char* lane, double smallest_x, double largest_x) {
+  for (const double x : {smallest_x, largest_x}) {
+    const Provenance provenance = curve.provenance(x);
+    const std::string subject = std::string(lane) + " curve";
+    if (provenance == Provenance::Analytic)
+      weaken_to_analytic(estimate, subject + analytic_basis(curve));
+    else if (provenance == Provenance::Extrapolated)
+      weaken(estimate, provenance,
+             "a block of " + number_text(x, 6) + " " + std::string(to_string(curve.axis)) + " is outside the " +
+                 subject + "'s measured range " + range_text(curve));
+    else
+      weaken(estimate, provenance, "every block lies inside the measured range");
+  }
+}
+
 Estimate judged_estimate(const Problem& problem, const VariantCost& cost, const Cut& cut) {
   const auto [compute, communication] = read_lengths(problem, cut);
   Estimate estimate;
@@ -349,15 +374,16 @@ Estimate judged_estimate(const Problem& problem, const VariantCost& cost, const 
 
 /// Says which uncut part lies outside what was measured, where the plan itself does not.
 void tell_of_serial(const Problem& problem, const VariantCost& serial, Estimate& estimate) {
-  if (problem.routed || estimate.provenance > Provenance::Interpolated) return;
-  const auto rows = static_cast<double>(problem.rows);
+  if (estimate.provenance > Provenance::Interpolated) return;
+  const auto [compute, communication] = read_lengths(problem, Cut{{problem.rows}});
   const auto tell = [&](const CostCurve& curve, const char* lane, double x) {
-    if (curve.provenance(x) != Provenance::Extrapolated) return;
+    if (x == 0 || curve.provenance(x) != Provenance::Extrapolated) return;
     estimate.reason += "; serial, and so the benefit, is extrapolated: " + number_text(x, 6) + " " +
                        std::string(to_string(curve.axis)) + " is outside the " + lane + " curve's " + range_text(curve);
   };
-  if (&serial != problem.serial_cost) tell(serial.compute.curve, "compute", rows); // else it was measured
-  tell(serial.communication.curve, "communication", rows * problem.message_bytes_per_unit);
+  const bool is_measured = &serial == problem.serial_cost && !problem.routed;
+  if (!is_measured) tell(serial.compute.curve, "compute", compute.largest);
+  tell(serial.communication.curve, "communication", communication.largest * problem.message_bytes_per_unit);
 }
 
 /// A model answers for every length of its operator's cut axis, but for no other operator.
@@ -559,8 +585,12 @@ Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, st
   plan.makespan = judged_estimate(problem, cost, cut);
   tell_of_serial(problem, serial, plan.makespan);
   plan.makespan.us = plan.timeline.makespan_us;
-  fill_interval(problem, cost, times, plan.makespan);
-  if (plan.serial_us > 0) plan.benefit_interval = benefit_interval_of(problem, cost, times, plan);
+  const double beyond = beyond_spread(problem, cost, cut);
+  fill_interval(problem, cost, times, beyond, plan.makespan);
+  if (plan.serial_us > 0) {
+    const double of_both = std::hypot(beyond, beyond_spread(problem, serial, Cut{{problem.rows}}));
+    plan.benefit_interval = benefit_interval_of(problem, cost, times, of_both, plan);
+  }
   return plan;
 }
 
