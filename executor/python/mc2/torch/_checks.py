@@ -11,7 +11,7 @@ from ._groups import GLOO_EXCHANGES_BFLOAT16
 
 
 def _cpu_multiplies(dtype: torch.dtype) -> bool:
-    one = torch.ones((1, 1), dtype=dtype)
+    one = torch.ones((1, 1), dtype=dtype, device="cpu")
     try:
         torch.mm(one, one)
     except RuntimeError:
@@ -77,10 +77,12 @@ def refuse_gloo(tensor: torch.Tensor, backend: str, is_all_reduced: bool = False
 
 
 def type_refusal(dtype: torch.dtype, device: torch.device, backend: str, has_matmul: bool = True) -> Error | None:
-    """Why this PyTorch cannot exchange, or multiply, tensors of this type on this device; None if it can."""
+    """Why this PyTorch cannot exchange, or multiply, tensors of this type on a CPU; None if it can."""
+    if device.type != "cpu":
+        return None
     if dtype == torch.bfloat16 and backend == "gloo" and not GLOO_EXCHANGES_BFLOAT16:
         return Error("unsupported", "dtype", f"is {dtype}, which gloo exchanges from PyTorch 2 on only")
-    if dtype == torch.float16 and device.type == "cpu" and has_matmul and not _CPU_MULTIPLIES_FLOAT16:
+    if dtype == torch.float16 and has_matmul and not _CPU_MULTIPLIES_FLOAT16:
         why = f"PyTorch {torch.__version__} does not multiply on a CPU; use float32, or a later PyTorch"
         return Error("unsupported", "dtype", f"is {dtype}, which {why}")
     return None
