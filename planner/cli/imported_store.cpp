@@ -12,7 +12,7 @@ Result<ImportedStore> ImportedStore::open(const StoreOptions& store) {
   auto layers = store.open(StoreUse::Read);
   if (layers)
     result.opened_ = std::make_unique<Opened>(std::move(layers).value());
-  else if (layers.error().code != ErrorCode::NotFound || store.is_named())
+  else if (layers.error().code != ErrorCode::NotFound || !store.path.empty()) // MC2_STORE may have no store yet
     return layers.error();
   return result;
 }

@@ -17,7 +17,7 @@ namespace mc2::cli {
 /// The imported timings of machines other than this one; there may be no store.
 class ImportedStore {
  public:
-  /// Errors: as StoreOptions::open; but a missing store is an error only if it was named.
+  /// Errors: as StoreOptions::open; but a missing store is an error only if --store names it.
   [[nodiscard]] static Result<ImportedStore> open(const StoreOptions& store);
 
   /// What the store holds, for one thread at a time; none without a store. This object must outlive it.

@@ -109,6 +109,13 @@ class DeviceTest(ProgramTest):
                 )
                 self.assertFalse(missing.exists())
 
+    def test_a_published_device_is_planned_before_there_is_a_store(self):
+        missing = self.directory / "later.db"
+        environment = {**program.environment(self.directory), "MC2_STORE": str(missing)}
+        said = self.succeed("plan", "--device", "ascend-910b", *SHAPE, "--k", 3072, env=environment)
+        self.assertIn("ascend-910b", said)
+        self.assertFalse(missing.exists())
+
     def test_compare(self):
         self.plan(3072)
         plan, fast = self.directory / "plan.json", self.directory / "fast.json"
