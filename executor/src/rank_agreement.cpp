@@ -1,11 +1,35 @@
 #include "rank_agreement.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
+#include <string_view>
+#include <vector>
 
 #include "mc2/planner/text.hpp"
 #include "texts.hpp"
 
 namespace mc2::executor {
+namespace {
+
+/// The fields of a machine's canonical text.
+std::set<std::string> fields_of(std::string_view text) {
+  std::set<std::string> fields;
+  while (!text.empty()) {
+    const std::size_t end = text.find("; ");
+    fields.emplace(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 2);
+  }
+  return fields;
+}
+
+std::string fields_only_in(const std::set<std::string>& here, const std::set<std::string>& there) {
+  std::vector<std::string> only;
+  std::ranges::set_difference(here, there, std::back_inserter(only));
+  return only.empty() ? "nothing more" : list_text(only);
+}
+
+} // namespace
 
 std::string error_text(const Result<void>& own) {
   return own ? "" : std::to_string(static_cast<int>(own.error().code)) + " " + own.error().text();
@@ -28,6 +52,17 @@ Result<void> check_same_call(std::span<const std::string> texts) {
   return Error{ErrorCode::Mismatch, "ranks",
                rank_text(other - texts.begin()) + " calls " + *other + "; rank 0 calls " + texts.front() +
                    "; every rank must call the same"};
+}
+
+Result<void> check_same_machine(std::span<const std::string> texts, std::span<const std::string> names) {
+  const auto other = std::ranges::find_if(texts, [&](const std::string& text) { return text != texts.front(); });
+  if (other == texts.end()) return {};
+  const auto first_fields = fields_of(texts.front()), other_fields = fields_of(*other);
+  return Error{ErrorCode::Unsupported, "machine",
+               names[static_cast<std::size_t>(other - texts.begin())] + " has " +
+                   fields_only_in(other_fields, first_fields) + "; " + names.front() + " has " +
+                   fields_only_in(first_fields, other_fields) +
+                   "; a plan is of one machine, so every rank needs the same processor, cores and libraries"};
 }
 
 } // namespace mc2::executor

@@ -21,4 +21,10 @@ namespace mc2::executor {
 /// both texts.
 [[nodiscard]] Result<void> check_same_call(std::span<const std::string> texts);
 
+/// Checks that all ranks are on the same machine. Errors: Unsupported, naming the first rank whose machine is not rank
+/// 0's, and what differs.
+/// @param texts  Fingerprint::canonical_text() of every rank, by rank
+/// @param names  what to call each rank, by rank
+[[nodiscard]] Result<void> check_same_machine(std::span<const std::string> texts, std::span<const std::string> names);
+
 } // namespace mc2::executor

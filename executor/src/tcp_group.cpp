@@ -55,8 +55,6 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown host";
 }
 
-std::string milliseconds_text(Milliseconds time) { return std::to_string(time.count()) + " ms"; }
-
 struct Address {
   std::string host, port;
 };

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
@@ -20,8 +21,10 @@
 #include <vector>
 
 #include "help.hpp"
+#include "mc2/executor/backend.hpp"
 #include "mc2/executor/processes.hpp"
 #include "mc2/planner/text.hpp"
+#include "mc2/planner/units.hpp"
 #include "pages/terminal.hpp"
 
 namespace mc2::cli {
@@ -159,6 +162,24 @@ bool uses_processes(std::span<char* const> arguments) {
   return false;
 }
 
+/// The value of --deadline, which is read here because the processes of a job meet before they read their options.
+/// A value that is none is refused later, when the options are read.
+std::chrono::milliseconds deadline_of(std::span<char* const> arguments) {
+  constexpr std::string_view kOption = "--deadline";
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    std::string_view value(arguments[i]);
+    if (!value.starts_with(kOption)) continue;
+    value.remove_prefix(kOption.size());
+    if (value.empty() && i + 1 < arguments.size()) value = arguments[i + 1];
+    if (value.starts_with('=')) value.remove_prefix(1);
+    const auto seconds = number_in<double>(value);
+    executor::CommunicatorOptions options;
+    if (seconds) options.deadline = planner::to_ms(*seconds);
+    if (options.validate()) return options.deadline;
+  }
+  return executor::kOpeningDeadline;
+}
+
 int run_action(const Action& action) {
   const auto result = action();
   if (result) return static_cast<int>(result.value());
@@ -187,7 +208,8 @@ int run_as_one(const std::string& name, int argc, char** argv, int (*run)(int, c
   std::string request = name + " " MC2_VERSION;
   for (const char* argument : arguments.subspan(1)) request += std::string(" ") + argument;
   try {
-    const auto answer = executor::lead_processes(request, [&] { return run(argc, argv); });
+    const auto answer = executor::lead_processes(
+        request, [&] { return run(argc, argv); }, deadline_of(arguments));
     if (answer) return answer.value();
     const ErrorCode code = answer.error().code;
     return report(code == ErrorCode::Mismatch ? ExitCode::Usage : to_exit_code(code), answer.error().text());

@@ -97,6 +97,21 @@ class MpiHostsTest(mpi_test.JobTest):
         [plan] = self.contents()["plans"]
         self.assertEqual(plan["document"]["fingerprint"]["node_of_ranks"], "0,0,1,1")
 
+    def test_a_firewall_between_the_ranks_ends_the_job_within_the_deadline(self):
+        """MPI's messages use a network in which everything is sent to nobody; mpirun's own connections do not."""
+        for place, own, other in zip(two_hosts.PLACES, (1, 2), (2, 1)):
+            two_hosts.ip("-n", place, "addr", "add", f"10.98.0.{own}/24", "dev", "eth0")
+            nobody = ["lladdr", "02:00:00:00:00:99", "nud", "permanent"]
+            two_hosts.ip("-n", place, "neigh", "add", f"10.98.0.{other}", *nobody, "dev", "eth0")
+        launch = self.launch(2)
+        launch[launch.index("btl_tcp_if_include") + 1] = "10.98.0.0/24"
+        run = [program.MC2, "run", *SHAPE, "--blocks", "512", "--deadline", "3", "--store", str(self.store)]
+        before = time.monotonic()
+        done = self.run_job([*launch, *run])
+        self.assertLess(time.monotonic() - before, 30)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, "aborted by rank [01] on .*: waited 3000 ms for a message of rank [01]; .*ports")
+
     def test_cutting_the_link_ends_the_job_within_the_deadline(self):
         self.complete_job("profile", *SHAPE, *QUICK)
         before = self.contents()
@@ -105,7 +120,7 @@ class MpiHostsTest(mpi_test.JobTest):
         two_hosts.ip("-n", two_hosts.PLACES[1], "link", "set", "eth0", "down")
         self.assertFalse(mpi_test.is_waiting(job, 60), "the job waits for a rank that is cut off")
         self.assertNotEqual(job.returncode, 0)
-        self.assertIn("rank 1 does not answer", self.errors.read_text())
+        self.assertRegex(self.errors.read_text(), f"rank 1 on {two_hosts.PLACES[1]} does not answer")
         for _ in range(100):
             if not mpi_test.processes_of_rank(1, self.store):
                 break

@@ -305,6 +305,24 @@ class MpiTest(JobTest):
             self.assertEqual(self.contents(), before)
             self.assert_healthy()
 
+    def test_a_rank_that_starts_late_ends_the_job_within_the_deadline(self):
+        late = 'test "$OMPI_COMM_WORLD_RANK" = 1 || exec sleep 60; exec "$0" "$@"'
+        run = ["run", *SHAPE, "--blocks", "256", "--deadline", "2"]
+        before = time.monotonic()
+        done = self.run_job([*self.launch(2), "sh", "-c", late, MC2, *run, "--store", str(self.store)])
+        self.assertLess(time.monotonic() - before, 30)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, "aborted by rank 1 on .*: waited 2000 ms for the other ranks to start MPI")
+
+    def test_ranks_with_other_cores_are_told_what_differs(self):
+        fewer = 'test "$OMPI_COMM_WORLD_RANK" = 0 || exec taskset -c 0 "$0" "$@"; exec "$0" "$@"'
+        run = ["run", *SHAPE, "--blocks", "256"]
+        self.make_empty_store()
+        unbound = [*self.launch(2), "--bind-to", "none", "sh", "-c", fewer]
+        done = self.run_job([*unbound, MC2, *run, "--store", str(self.store)])
+        self.assertEqual(done.returncode, UNSUPPORTED, done.stderr)
+        self.assertRegex(done.stderr, "machine: rank 1 has cores=1; rank 0 has cores=[0-9]+; ")
+
     def test_a_rank_that_stops_answering_ends_the_job_within_the_deadline(self):
         self.complete_job("profile", *LONG_SHAPE, *DIRECT, *QUICK)
         before = self.contents()

@@ -39,5 +39,17 @@ TEST(RankAgreement, TheFirstRankThatCallsSomethingElseIsNamedWithBothTexts) {
   EXPECT_EQ(refused.error().message, "rank 2 calls run b; rank 0 calls run a; every rank must call the same");
 }
 
+TEST(RankAgreement, TheFirstRankOnAnotherMachineIsNamedWithWhatDiffers) {
+  const std::vector<std::string> same(2, "cores=2; cpu=a"), other{"cores=2; cpu=a", "cpu=b; isa=c"};
+  const std::vector<std::string> names{"rank 0 on here", "rank 1 on there"};
+  EXPECT_TRUE(check_same_machine(same, names).ok());
+  const auto refused = check_same_machine(other, names);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
+  EXPECT_EQ(refused.error().message,
+            "rank 1 on there has cpu=b, isa=c; rank 0 on here has cores=2, cpu=a; a plan is of one machine, so every "
+            "rank needs the same processor, cores and libraries");
+}
+
 } // namespace
 } // namespace mc2::executor::rank_agreement_test

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -28,6 +29,9 @@ struct LaunchedProcess {
 [[nodiscard]] Result<std::optional<LaunchedProcess>> launched_process(
     const std::function<const char*(const char* name)>& variable);
 
+/// How long the processes of a job wait for one another to start where nothing else is said.
+inline constexpr std::chrono::seconds kOpeningDeadline{60};
+
 /// Lets one process of an MPI job run a program on behalf of all. Rank 0 runs `lead`; communicators that `lead` opens
 /// on the backend "mpi" hold every rank, as if all were local. The other processes only serve these communicators, so
 /// that rank 0 alone makes plans, writes files and takes decisions. A process that no MPI launcher started just runs
@@ -35,10 +39,13 @@ struct LaunchedProcess {
 /// Order: *collective*, once, before any other use of the backend "mpi". `lead` must close its communicators before it
 /// returns. Threads: `lead` runs on the calling thread and uses the communicators on this thread only.
 /// @param request what this process was started for, e.g. its command line; must be the same on every rank
+/// @param deadline how long the processes wait for one another to start; then the job ends with an error that names
+///   who waited, and for which ranks if MPI knows
 /// @return rank 0: what `lead` returns; other ranks: 0, once rank 0's `lead` has returned
 /// Errors: Mismatch, on every rank, naming the first rank whose request is not rank 0's; Unsupported where MPI runs
 /// another number of processes than the launcher says. Throws SystemError.
-[[nodiscard]] Result<int> lead_processes(const std::string& request, const std::function<int()>& lead);
+[[nodiscard]] Result<int> lead_processes(const std::string& request, const std::function<int()>& lead,
+                                         std::chrono::milliseconds deadline = kOpeningDeadline);
 
 } // namespace mc2::executor
 

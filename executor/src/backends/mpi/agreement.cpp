@@ -43,14 +43,27 @@ void Agreement::wait(std::span<MPI_Request> requests, const char* what) {
   });
 }
 
-Result<void> Agreement::agree(std::string_view text) {
+std::vector<std::string> Agreement::gather_unless_same(std::string_view text) {
   const std::uint64_t own = digest_of(text);
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Iallgather(&own, 1, MPI_UINT64_T, digests_.data(), 1, MPI_UINT64_T, channel_.get(), &request),
         "MPI_Iallgather");
   wait({&request, 1}, "agree");
   if (std::ranges::all_of(digests_, [&](std::uint64_t digest) { return digest == own; })) return {};
-  return check_same_call(gather_texts(text));
+  return gather_texts(text);
+}
+
+Result<void> Agreement::agree(std::string_view text) {
+  const auto texts = gather_unless_same(text);
+  return texts.empty() ? Result<void>() : check_same_call(texts);
+}
+
+Result<void> Agreement::agree_on_machine(const planner::Fingerprint& own) {
+  const auto texts = gather_unless_same(own.canonical_text());
+  if (texts.empty()) return {};
+  std::vector<std::string> names;
+  for (int rank = 0; rank < World::get().size(); ++rank) names.push_back(World::get().name_of(rank));
+  return check_same_machine(texts, names);
 }
 
 Result<void> Agreement::share_error(const Result<void>& own) {
@@ -127,7 +140,8 @@ std::string Agreement::roll_call(const std::string& own_progress) noexcept {
   for (std::size_t peer = 0; peer < answers.size(); ++peer) {
     if (static_cast<int>(peer) == own_rank) continue;
     const bool is_missing = answered[peer] != MPI_REQUEST_NULL && answers[peer][0] == '\0';
-    texts.push_back(rank_text(peer) + (is_missing ? " does not answer" : " had " + std::string(answers[peer].data())));
+    texts.push_back(World::get().name_of(static_cast<int>(peer)) +
+                    (is_missing ? " does not answer" : " had " + std::string(answers[peer].data())));
   }
   return list_text(texts);
 }

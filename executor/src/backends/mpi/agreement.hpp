@@ -11,6 +11,7 @@
 #include "backends/mpi/waiting.hpp"
 #include "backends/mpi/world.hpp"
 #include "mc2/planner/error.hpp"
+#include "mc2/planner/fingerprint.hpp"
 
 namespace mc2::executor::mpi {
 
@@ -30,6 +31,11 @@ class Agreement {
   /// texts. Throws SystemError.
   [[nodiscard]] Result<void> agree(std::string_view text);
 
+  /// Checks that the machine of every process is the same, as a plan is of one machine. Order: collective, as agree.
+  /// Errors: Unsupported, the same on every process, naming the first rank whose machine is not rank 0's, and what
+  /// differs. Throws SystemError.
+  [[nodiscard]] Result<void> agree_on_machine(const planner::Fingerprint& own);
+
   /// Returns the same result on every process: the error of the lowest rank that has one. Order: collective, as agree.
   /// Throws SystemError.
   [[nodiscard]] Result<void> share_error(const Result<void>& own);
@@ -48,6 +54,8 @@ class Agreement {
  private:
   void wait(std::span<MPI_Request> requests, const char* what);
   [[nodiscard]] std::vector<std::string> gather_texts(std::string_view own);
+  /// The texts of every process, by rank; none if they are all the same.
+  [[nodiscard]] std::vector<std::string> gather_unless_same(std::string_view own);
 
   Channel channel_, roll_call_channel_;
   std::chrono::milliseconds deadline_;

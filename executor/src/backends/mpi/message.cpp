@@ -21,7 +21,7 @@ void wait(MPI_Request request, int rank, const char* what, std::chrono::millisec
   const Patience patience(kMessageSleep, kMessageYieldFor);
   wait_all({&request, 1}, [&] {
     if (deadline != kNoDeadline && Clock::now() - start >= deadline)
-      abort_job(rank_text(rank) + " does not answer: " + what + " took longer than the deadline");
+      abort_job(World::get().name_of(rank) + " does not answer: " + what + " took longer than the deadline");
     patience.pause();
   });
 }

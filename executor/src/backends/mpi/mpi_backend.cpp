@@ -62,9 +62,9 @@ class MpiBackend final : public Backend {
 
   [[nodiscard]] Result<std::unique_ptr<Communicator>> open(const CommunicatorOptions& options) const override {
     const std::chrono::milliseconds deadline = options.validate() ? options.deadline : kOpeningDeadline;
-    const auto own = check_options(options);
     // A process on its own, or rank 0 while it directs the others, has no peer to tell of its error.
-    const bool is_alone = launched_process_count() < 2 || World::get().is_led;
+    const bool is_alone = launched_process_count() < 2 || World::get(deadline).is_led;
+    const auto own = check_options(options);
     if (is_alone && !own) return own.error();
     if (is_alone) return open_as_leader(options);
     MC2_TRY(Agreement(deadline).share_error(own));
@@ -82,12 +82,13 @@ const Backend& mpi_backend() noexcept {
 
 } // namespace mpi
 
-Result<int> lead_processes(const std::string& request, const std::function<int()>& lead) {
+Result<int> lead_processes(const std::string& request, const std::function<int()>& lead,
+                           std::chrono::milliseconds deadline) {
   using namespace mpi;
   if (launched_process_count() < 2) return lead();
+  World& world = World::get(deadline);
   MC2_TRY(check_launch());
-  World& world = World::get();
-  MC2_TRY(Agreement(kOpeningDeadline).agree(request));
+  MC2_TRY(Agreement(deadline).agree(request));
   static_cast<void>(order_channel()); // made while all ranks are here: rank 0 may work for long before its first order
   world.is_led = true;
   if (world.rank() != 0) {

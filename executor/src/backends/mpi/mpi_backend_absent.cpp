@@ -13,6 +13,9 @@ const Backend& mpi_backend() noexcept {
 
 } // namespace mpi
 
-Result<int> lead_processes(const std::string& /*request*/, const std::function<int()>& lead) { return lead(); }
+Result<int> lead_processes(const std::string& /*request*/, const std::function<int()>& lead,
+                           std::chrono::milliseconds /*deadline*/) {
+  return lead();
+}
 
 } // namespace mc2::executor

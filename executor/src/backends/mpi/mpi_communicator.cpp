@@ -41,8 +41,8 @@ MpiCommunicator::MpiCommunicator(const CommunicatorOptions& options)
 
 Result<std::unique_ptr<MpiCommunicator>> MpiCommunicator::open(const CommunicatorOptions& options) {
   std::unique_ptr<MpiCommunicator> opened(new MpiCommunicator(options));
-  const std::string machine = opened->fingerprint_.canonical_text();
-  MC2_TRY(opened->agreement_.agree("open with " + options_text(options) + " on " + machine));
+  MC2_TRY(opened->agreement_.agree("open with " + options_text(options)));
+  MC2_TRY(opened->agreement_.agree_on_machine(opened->fingerprint_));
   opened->rails_ = make_rails(World::get(), options.deadline);
   opened->ring_order_ = make_ring_order(World::get(), options.deadline);
   const lanes::CoreLayout layout = World::get().core_layout(options.pin_threads);

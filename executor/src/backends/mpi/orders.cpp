@@ -9,8 +9,8 @@
 namespace mc2::executor::mpi {
 
 MPI_Comm order_channel() {
-  static_cast<void>(World::get()); // constructs the World first, so that it is destroyed after the channel
-  static const Channel channel(kOpeningDeadline);
+  const World& world = World::get(); // made first, so that it is destroyed after the channel
+  static const Channel channel(world.opening_deadline());
   return channel.get();
 }
 

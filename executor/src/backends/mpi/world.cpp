@@ -1,7 +1,10 @@
 #include "backends/mpi/world.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +15,7 @@
 #include "after_deadline.hpp"
 #include "backends/mpi/check.hpp"
 #include "backends/mpi/link_probe.hpp"
+#include "backends/mpi/waiting.hpp"
 #include "lanes/gemm.hpp"
 #include "lanes/machine.hpp"
 #include "mc2/executor/failure_log.hpp"
@@ -56,13 +60,63 @@ std::string transport_settings() {
   return settings.empty() ? "default" : list_text(settings, " ");
 }
 
+constexpr const char* kLate =
+    "; every rank must, and one has not, hangs, or cannot be reached. A longer deadline waits longer";
+
 /// For calls of MPI that wait for other processes and cannot be given up.
-AfterDeadline ends_job_after(std::chrono::milliseconds deadline) {
-  return {deadline, [deadline] {
-            abort_job("waited " + std::to_string(deadline.count()) +
-                      " ms for the other ranks to open the mpi backend; every rank must, and one has not, hangs, or "
-                      "cannot be reached");
+/// @param what  what the other ranks have to do, e.g. "start MPI"
+AfterDeadline ends_job_after(std::chrono::milliseconds deadline, const std::string& what) {
+  return {deadline, [deadline, what] {
+            abort_job("waited " + milliseconds_text(deadline) + " for the other ranks to " + what + kLate);
           }};
+}
+
+/// More ranks do not greet one another: every pair that greets connects.
+constexpr int kMostThatGreet = 64;
+
+/// Every rank sends a message to every other. Unlike a collective of MPI, this shows whose message has not come.
+/// Order: collective. Ends the job at the deadline, naming these ranks.
+void greet(int own_rank, int size, std::chrono::milliseconds deadline) {
+  const Clock::time_point end = Clock::now() + deadline;
+  std::vector<MPI_Request> requests(2 * static_cast<std::size_t>(size), MPI_REQUEST_NULL);
+  for (int i = 0; i < size; ++i) {
+    if (i == own_rank) continue;
+    const auto at = static_cast<std::size_t>(i);
+    check(MPI_Irecv(nullptr, 0, MPI_BYTE, i, 0, MPI_COMM_WORLD, &requests[at]), "MPI_Irecv");
+    check(MPI_Isend(nullptr, 0, MPI_BYTE, i, 0, MPI_COMM_WORLD, &requests[at + static_cast<std::size_t>(size)]),
+          "MPI_Isend");
+  }
+  const Patience patience(std::chrono::microseconds{100}, std::chrono::milliseconds{2});
+  wait_all(requests, [&] {
+    if (Clock::now() < end) return patience.pause();
+    std::vector<std::string> silent;
+    for (int i = 0, has_come = 0; i < size; ++i) {
+      MPI_Test(&requests[static_cast<std::size_t>(i)], &has_come, MPI_STATUS_IGNORE);
+      if (has_come == 0) silent.push_back(rank_text(i));
+    }
+    if (silent.empty()) silent.emplace_back("some ranks"); // all have sent, but do not take what this one sends
+    abort_job("waited " + milliseconds_text(deadline) + " for a message of " + list_text(silent) +
+              "; the processes run, so can their hosts connect to each other's ports? A longer deadline waits longer");
+  });
+}
+
+/// The environment variable of Open MPI's mpirun with this process's rank, for errors before MPI has started.
+int launched_rank() {
+  const char* text = std::getenv("OMPI_COMM_WORLD_RANK");
+  return text == nullptr ? -1 : number_in<int>(text).value_or(-1);
+}
+
+/// This process in errors, once World knows the hosts.
+std::atomic<const std::string*> own_name = nullptr;
+
+std::string own_name_text() {
+  if (const std::string* known = own_name.load()) return *known;
+  int is_running = 0, rank = launched_rank();
+  MPI_Initialized(&is_running);
+  if (is_running != 0) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  return rank_text(rank) + " on " + host.data();
 }
 
 } // namespace
@@ -79,12 +133,13 @@ int launched_process_count() {
   return 1;
 }
 
-World& World::get() {
-  static World world;
+World& World::get(std::chrono::milliseconds deadline) {
+  static World world(deadline);
   return world;
 }
 
-World::World() {
+void World::start() {
+  const AfterDeadline guard = ends_job_after(opening_deadline_, "start MPI");
   int is_running = 0, level = MPI_THREAD_SINGLE;
   MPI_Initialized(&is_running);
   if (is_running == 0) {
@@ -98,7 +153,23 @@ World::World() {
   }
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
+}
+
+World::World(std::chrono::milliseconds deadline) : opening_deadline_(deadline) {
+  start();
+  // In a program that had started MPI itself, a message of its own may be under way.
+  if (is_owner_ && size_ <= kMostThatGreet) greet(rank_, size_, deadline);
   library_ = library_name();
+  find_places();
+  links_ =
+      pretends_nodes_ ? Links(placement_->node_count()) : measured_links(*placement_, rank_, Channel(deadline).get());
+}
+
+void World::find_places() {
+  const AfterDeadline guard = ends_job_after(opening_deadline_, "open the mpi backend");
+  hosts_ = host_names(size_);
+  static const std::string name = name_of(rank_);
+  own_name = &name;
   MPI_Comm node = MPI_COMM_NULL;
   check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
   const std::vector<int> firsts = first_ranks_of_nodes(node);
@@ -109,8 +180,13 @@ World::World() {
   place(node);
   check(MPI_Comm_free(&node), "MPI_Comm_free");
   shares_node_memory_ = all_neighbours_are(mapped);
-  links_ = pretends_nodes_ ? Links(placement_->node_count())
-                           : measured_links(*placement_, rank_, Channel(kOpeningDeadline).get());
+}
+
+std::string World::name_of(int rank) const {
+  const std::string& host = hosts_[static_cast<std::size_t>(rank)];
+  const bool is_one_host =
+      std::ranges::all_of(hosts_, [&](const std::string& other) { return other == hosts_.front(); });
+  return rank_text(rank) + (is_one_host ? "" : " on " + host);
 }
 
 std::vector<int> World::ring_of_ranks() const {
@@ -199,7 +275,6 @@ void World::place(MPI_Comm node) {
 }
 
 std::vector<bool> World::ranks_that_map(const std::vector<int>& firsts) const {
-  const std::vector<std::string> hosts = host_names(size_);
   const auto own = static_cast<std::size_t>(rank_);
   const node::SharedFile file(sizeof(std::int64_t));
   // The time tells this job's page from others: in several PID namespaces processes may have the same numbers.
@@ -209,7 +284,7 @@ std::vector<bool> World::ranks_that_map(const std::vector<int>& firsts) const {
   check(MPI_Allgather(mine.data(), 2, MPI_INT64_T, all.data(), 2, MPI_INT64_T, MPI_COMM_WORLD), "MPI_Allgather");
   std::vector<bool> mapped(all.size());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (firsts[rank] != firsts[own] && hosts[rank] != hosts[own]) continue;
+    if (firsts[rank] != firsts[own] && hosts_[rank] != hosts_[own]) continue;
     const auto& [address, written] = all[rank];
     const node::SharedFile other = node::SharedFile::open(address);
     std::int64_t found = 0;
@@ -261,22 +336,22 @@ planner::Fingerprint mpi_fingerprint(const CommunicatorOptions& options) {
 }
 
 void abort_job(const std::string& reason) noexcept {
-  int rank = -1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  log_failure("aborted by " + rank_text(rank) + ": " + reason);
+  log_failure("aborted by " + own_name_text() + ": " + reason);
   std::fflush(nullptr);
-  MPI_Abort(MPI_COMM_WORLD, kSystemExitCode);
+  int is_running = 0;
+  MPI_Initialized(&is_running);
+  if (is_running != 0) MPI_Abort(MPI_COMM_WORLD, kSystemExitCode); // without MPI, mpirun sees how this process ends
   std::_Exit(kSystemExitCode);
 }
 
 Channel::Channel(std::chrono::milliseconds deadline) {
-  const AfterDeadline guard = ends_job_after(deadline);
+  const AfterDeadline guard = ends_job_after(deadline, "open the mpi backend");
   check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
   check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
 Channel::Channel(const std::vector<int>& ranks, std::chrono::milliseconds deadline) {
-  const AfterDeadline guard = ends_job_after(deadline);
+  const AfterDeadline guard = ends_job_after(deadline, "open the mpi backend");
   MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
   check(MPI_Comm_group(MPI_COMM_WORLD, &all), "MPI_Comm_group");
   check(MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some), "MPI_Group_incl");

@@ -11,6 +11,7 @@
 #include "backends/mpi/placement.hpp"
 #include "lanes/affinity.hpp"
 #include "mc2/executor/backend.hpp"
+#include "mc2/executor/processes.hpp"
 
 namespace mc2::executor::mpi {
 
@@ -18,20 +19,21 @@ namespace mc2::executor::mpi {
 /// call MPI, so that a program that never uses MPI does not join its job.
 [[nodiscard]] int launched_process_count();
 
-/// How long the processes wait for one another where the caller has given no deadline that is legal.
-inline constexpr std::chrono::seconds kOpeningDeadline{60};
-
 /// MPI in this process. The only object is made at the first use, which starts MPI, and ends with the process.
 class World {
  public:
-  /// Order: the first call is collective over the job's processes, and waits for theirs without limit. Throws
-  /// SystemError.
-  [[nodiscard]] static World& get();
+  /// Order: the first call is collective over the job's processes. Ends the job if one of them does not come within the
+  /// deadline; later calls ignore it. Throws SystemError.
+  [[nodiscard]] static World& get(std::chrono::milliseconds deadline = kOpeningDeadline);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
+  /// How long the first call of get() waited for the other processes at most.
+  [[nodiscard]] std::chrono::milliseconds opening_deadline() const noexcept { return opening_deadline_; }
+  /// "rank 1", with the name that its host gives itself if the job is on several hosts: "rank 1 on node-b".
+  [[nodiscard]] std::string name_of(int rank) const;
   [[nodiscard]] const Placement& placement() const noexcept { return *placement_; }
   /// The links between nodes. They count as all alike if the placement comes from the environment.
   [[nodiscard]] const Links& links() const noexcept { return *links_; }
@@ -63,8 +65,12 @@ class World {
   bool is_led = false;
 
  private:
-  World();
+  explicit World(std::chrono::milliseconds deadline);
   ~World();
+  /// Starts MPI unless it is running.
+  void start();
+  /// Finds out where the ranks are.
+  void find_places();
   void find_cores(MPI_Comm node);
   /// By process of the node: the cores that it may use.
   [[nodiscard]] std::vector<std::vector<int>> cores_of_processes(MPI_Comm node, int node_size) const;
@@ -82,7 +88,9 @@ class World {
   [[nodiscard]] bool all_neighbours_are(const std::vector<bool>& mapped) const;
 
   bool is_owner_ = false; ///< started MPI, because it was not running before
+  std::chrono::milliseconds opening_deadline_;
   int rank_ = 0, size_ = 1;
+  std::vector<std::string> hosts_; ///< by rank
   int most_on_a_node_ = 1;
   int core_place_ = 0;          ///< this process's number among those that may use the same cores
   int most_on_cores_ = 1;       ///< most processes, of any node, that may use the same cores
@@ -100,7 +108,7 @@ class World {
 [[nodiscard]] planner::Fingerprint mpi_fingerprint(const CommunicatorOptions& options);
 
 /// Ends every process of the job, because a process cannot go on alone when a peer is gone or waits for it in vain.
-/// Says why on standard error, naming this rank. Safe on any thread.
+/// Says why on standard error, naming this rank, and its host unless all ranks are on one. Safe on any thread.
 [[noreturn]] void abort_job(const std::string& reason) noexcept;
 
 /// A communicator of our own, so that the program's messages never match ours. MPI returns errors on it.
