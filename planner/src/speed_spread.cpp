@@ -158,10 +158,12 @@ VariantCost moved(VariantCost cost, const CostStep& step, double sign, const OpT
 
 } // namespace
 
-double anchored_interval_of(const CostModel& model, const Plan& plan) {
-  double interval = model.anchored_interval.value_or(0);
+double RaceIntervals::joined() const noexcept { return std::min(std::hypot(anchored, open), kMaxCurveInterval); }
+
+RaceIntervals race_intervals(const CostModel& model, const Plan& plan) {
+  RaceIntervals intervals{model.anchored_interval.value_or(0)};
   auto alone = restricted_to(plan.variant, model);
-  if (!alone) return interval;
+  if (!alone) return intervals;
   VariantCost& cost = alone.value().variants.front();
   const VariantCost raced = cost;
   const auto makespan_us = [&](const CostStep& step, double sign) {
@@ -174,20 +176,25 @@ double anchored_interval_of(const CostModel& model, const Plan& plan) {
     return us ? us.value().makespan_us : 0;
   };
   const double expected_us = makespan_us({}, 0);
-  if (expected_us == 0) return interval;
+  if (expected_us == 0) return intervals;
   for (const CostStep& step : raced.open_steps) {
     const double slower_us = makespan_us(step, 1), faster_us = makespan_us(step, -1);
     const double effect_us = std::max(std::abs(slower_us - expected_us), std::abs(faster_us - expected_us));
-    interval = std::hypot(interval, effect_us / expected_us);
+    intervals.open = std::hypot(intervals.open, effect_us / expected_us);
   }
-  return std::min(interval, kMaxCurveInterval);
+  return intervals;
 }
 
-Plan with_wider_makespan(double relative_interval, Plan plan) {
+Plan with_race_intervals(const RaceIntervals& intervals, Plan plan) {
   Estimate& makespan = plan.makespan;
-  const double more_us = relative_interval * makespan.us;
+  const double more_us = intervals.joined() * makespan.us;
   makespan.low_us = std::max(0.0, makespan.us - std::hypot(makespan.us - makespan.low_us, more_us));
   makespan.high_us = std::min(kMaxTimeUs, makespan.us + std::hypot(makespan.high_us - makespan.us, more_us));
+  if (!plan.benefit_interval) return plan;
+  auto& [low, high] = *plan.benefit_interval;
+  const double ratio = makespan.us / plan.serial_us, expected = 1 - ratio;
+  low = expected - std::hypot(expected - low, intervals.open * ratio);
+  high = std::min(1.0, expected + std::hypot(high - expected, intervals.open * ratio));
   return plan;
 }
 

@@ -307,19 +307,30 @@ TEST(FindModel, AtTheSpeedOfNowCutsAreAsUncertainAsTheirRacesLeftThem) {
   now.time_lanes = [&](const CostModel&) -> Result<std::vector<planner::TimedLanes>> {
     return std::vector<planner::TimedLanes>{{variant.text(), 1034, 1044, 0.001, 0.001}};
   };
-  const auto half_width = [&](std::int64_t blocks) {
+  const auto plan_of = [&](std::int64_t blocks) {
     const auto found = find_model({.given = {}, .kept = shelf.kept()}, now).value();
     const planner::Cut cut{std::vector<std::int64_t>(static_cast<std::size_t>(blocks), 1024 / blocks)};
-    const auto makespan = predict_with(found, now, cut).value().makespan;
+    return predict_with(found, now, cut).value();
+  };
+  const auto half_width = [&](std::int64_t blocks) {
+    const auto makespan = plan_of(blocks).makespan;
     return (makespan.high_us - makespan.us) / makespan.us;
+  };
+  /// The interval of the benefit, as a part of the makespan.
+  const auto benefit_half_width = [&](std::int64_t blocks) {
+    const planner::Plan plan = plan_of(blocks);
+    const double ratio = plan.makespan.us / plan.serial_us;
+    return (1 - ratio - plan.benefit_interval->low) / ratio;
   };
   EXPECT_GT(half_width(2), 0.02);
   EXPECT_LT(half_width(1), 0.02); // races of cuts say nothing of the uncut run
   EXPECT_GT(half_width(16), 0.3); // 16 x 50 us of some 1,700
   EXPECT_LT(half_width(16), 0.8);
+  EXPECT_NEAR(benefit_half_width(16), half_width(16), 0.05); // serial has no blocks
   now.options = planner::PlanOptions();
   now.options->block_overhead_us = 0; // what is assumed is not open
   EXPECT_LT(half_width(16), 0.1);
+  EXPECT_LT(benefit_half_width(16), 0.1);
 }
 
 TEST(FindModel, IsAsFastAsTheOperatorsLaterRuns) {

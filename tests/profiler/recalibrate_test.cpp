@@ -147,7 +147,7 @@ int count_covered(std::size_t raced_count, const Cut& judged) {
     const CostModel learned = recalibrate(profiled, raced).value().model;
     const auto plan = planner::predict_cut(learned.op, learned, learned.variants[0].variant, judged).value();
     const double measured_us = observe(truth, judged).fused_us * std::exp(0.01 * normal(random));
-    covered += std::abs(measured_us / plan.makespan.us - 1) <= planner::anchored_interval_of(learned, plan) ? 1 : 0;
+    covered += std::abs(measured_us / plan.makespan.us - 1) <= planner::race_intervals(learned, plan).joined() ? 1 : 0;
   }
   return covered;
 }

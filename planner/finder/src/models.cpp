@@ -177,9 +177,11 @@ planner::Plan labelled(planner::Plan plan, const FoundModel& found, const PlanQu
   if (is_of_one_session && plan.makespan.provenance != planner::Provenance::Analytic)
     plan.makespan.reason += "; samples of one session: this machine's changes of speed are unknown";
   if (plan.overlaps()) { // races of cuts say nothing of uncut runs
-    const auto assumed = planner::assume(found.model, options_of(question));
-    const double interval = planner::anchored_interval_of(assumed.model, plan);
-    plan = planner::with_wider_makespan(interval, std::move(plan));
+    const auto options = options_of(question);
+    const auto intervals = options.has_assumptions()
+                               ? planner::race_intervals(planner::assume(found.model, options).model, plan)
+                               : planner::race_intervals(found.model, plan);
+    plan = planner::with_race_intervals(intervals, std::move(plan));
   }
   if (question.time_lanes) {
     plan.makespan.reason += "; at the speed that the lanes have now";

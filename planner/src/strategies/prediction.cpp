@@ -192,8 +192,12 @@ struct ReadLengths {
   }
 };
 
-/// Lengths of the compute and of the communication lane, from the rows of each rank in each block.
-std::pair<ReadLengths, ReadLengths> routed_lengths(const RoutedRows& routed, const Cut& cut) {
+struct LaneLengths {
+  ReadLengths compute, communication;
+};
+
+/// From the rows of each rank in each block.
+LaneLengths routed_lengths(const RoutedRows& routed, const Cut& cut) {
   constexpr double kSmallPart = 0.02;
   std::vector<double> computed, exchanged;
   std::int64_t first = 0;
@@ -220,8 +224,7 @@ std::pair<ReadLengths, ReadLengths> routed_lengths(const RoutedRows& routed, con
   return {read(computed, all_computed), read(exchanged, all_exchanged)};
 }
 
-/// Lengths of the compute and of the communication lane.
-std::pair<ReadLengths, ReadLengths> read_lengths(const Problem& problem, const Cut& cut) {
+LaneLengths read_lengths(const Problem& problem, const Cut& cut) {
   if (problem.routed) return routed_lengths(*problem.routed, cut);
   ReadLengths lengths;
   for (const std::int64_t length : cut.block_rows) lengths.add(static_cast<double>(length), 0);
@@ -239,12 +242,19 @@ double doublings_beyond(const CostCurve& curve, const ReadLengths& lengths, doub
                    std::log2(unit * lengths.largest / curve.valid_max_x)});
 }
 
-/// How much wider a cut's relative interval is because of lengths outside the measured ones.
-double beyond_spread(const Problem& problem, const VariantCost& cost, const Cut& cut) {
-  const auto [compute, communication] = read_lengths(problem, cut);
+/// How much wider a relative interval is because of lengths outside the measured ones.
+double beyond_spread(const Problem& problem, const VariantCost& cost, const LaneLengths& lengths) {
   return kBeyondSpread *
-         std::max(doublings_beyond(cost.compute.curve, compute, 1),
-                  doublings_beyond(cost.communication.curve, communication, problem.message_bytes_per_unit));
+         std::max(doublings_beyond(cost.compute.curve, lengths.compute, 1),
+                  doublings_beyond(cost.communication.curve, lengths.communication, problem.message_bytes_per_unit));
+}
+
+/// The lengths at which serial's curves are read. Its matmul is read at none if it was measured itself.
+LaneLengths serial_lengths(const Problem& problem, const VariantCost& serial) {
+  LaneLengths lengths = read_lengths(problem, Cut{{problem.rows}});
+  const bool is_measured = &serial == problem.serial_cost && !problem.routed;
+  if (is_measured) lengths.compute = {};
+  return lengths;
 }
 
 /// @param beyond beyond_spread() of the cut
@@ -293,7 +303,7 @@ double speed_part(const CostCurve& curve) {
 /// lengths of the blocks do not change serial; they count in full. docs/cost_model.md §4.
 /// @param beyond beyond_spread() of the cut and of serial together
 BenefitInterval benefit_interval_of(const Problem& problem, const VariantCost& cost, const BlockTimes& times,
-                                    double beyond, const Plan& plan) {
+                                    const VariantCost& serial, double beyond, const Plan& plan) {
   const bool computes_first = problem.traits.first_lane == Lane::Compute;
   const double first_us = computes_first ? plan.compute_us : plan.communication_us;
   const double second_us = computes_first ? plan.communication_us : plan.compute_us;
@@ -305,8 +315,7 @@ BenefitInterval benefit_interval_of(const Problem& problem, const VariantCost& c
   const double by_speed = std::hypot(ratio(1 + speed.first, 1) - expected, ratio(1, 1 + speed.second) - expected);
   double half_width = by_speed;
   if (plan.schedule != Schedule::Serial) {
-    const double by_shape =
-        explained_gain_us(problem, cost, plan.cut, plan.makespan.us, best_serial_variant(problem)) / plan.serial_us;
+    const double by_shape = explained_gain_us(problem, cost, plan.cut, plan.makespan.us, serial) / plan.serial_us;
     half_width = std::hypot(by_speed, by_shape, std::hypot(problem.spread(cost).overlap, beyond) * expected);
   }
   return {1 - expected - half_width, std::min(1.0, 1 - expected + half_width)};
@@ -351,8 +360,8 @@ void judge_lane(Estimate& estimate, const CostCurve& curve, const char* lane, do
   }
 }
 
-Estimate judged_estimate(const Problem& problem, const VariantCost& cost, const Cut& cut) {
-  const auto [compute, communication] = read_lengths(problem, cut);
+Estimate judged_estimate(const Problem& problem, const VariantCost& cost, const LaneLengths& lengths) {
+  const auto& [compute, communication] = lengths;
   Estimate estimate;
   estimate.provenance = Provenance::Measured;
   if (compute.largest > 0) judge_lane(estimate, cost.compute.curve, "compute", compute.smallest, compute.largest);
@@ -373,17 +382,15 @@ Estimate judged_estimate(const Problem& problem, const VariantCost& cost, const 
 }
 
 /// Says which uncut part lies outside what was measured, where the plan itself does not.
-void tell_of_serial(const Problem& problem, const VariantCost& serial, Estimate& estimate) {
+void tell_of_serial(const Problem& problem, const VariantCost& serial, const LaneLengths& lengths, Estimate& estimate) {
   if (estimate.provenance > Provenance::Interpolated) return;
-  const auto [compute, communication] = read_lengths(problem, Cut{{problem.rows}});
   const auto tell = [&](const CostCurve& curve, const char* lane, double x) {
     if (x == 0 || curve.provenance(x) != Provenance::Extrapolated) return;
     estimate.reason += "; serial, and so the benefit, is extrapolated: " + number_text(x, 6) + " " +
                        std::string(to_string(curve.axis)) + " is outside the " + lane + " curve's " + range_text(curve);
   };
-  const bool is_measured = &serial == problem.serial_cost && !problem.routed;
-  if (!is_measured) tell(serial.compute.curve, "compute", compute.largest);
-  tell(serial.communication.curve, "communication", communication.largest * problem.message_bytes_per_unit);
+  tell(serial.compute.curve, "compute", lengths.compute.largest);
+  tell(serial.communication.curve, "communication", lengths.communication.largest * problem.message_bytes_per_unit);
 }
 
 /// A model answers for every length of its operator's cut axis, but for no other operator.
@@ -582,14 +589,15 @@ Plan predict(const Problem& problem, const VariantCost& cost, const Cut& cut, st
   plan.ideal_us = std::max(plan.compute_us, plan.communication_us);
   plan.bound = plan.communication_us > plan.compute_us ? Bound::Communication : Bound::Compute;
   plan.timeline = timeline_of(problem, cost, passing, times, cut);
-  plan.makespan = judged_estimate(problem, cost, cut);
-  tell_of_serial(problem, serial, plan.makespan);
+  const LaneLengths lengths = read_lengths(problem, cut), of_serial = serial_lengths(problem, serial);
+  plan.makespan = judged_estimate(problem, cost, lengths);
+  tell_of_serial(problem, serial, of_serial, plan.makespan);
   plan.makespan.us = plan.timeline.makespan_us;
-  const double beyond = beyond_spread(problem, cost, cut);
+  const double beyond = beyond_spread(problem, cost, lengths);
   fill_interval(problem, cost, times, beyond, plan.makespan);
   if (plan.serial_us > 0) {
-    const double of_both = std::hypot(beyond, beyond_spread(problem, serial, Cut{{problem.rows}}));
-    plan.benefit_interval = benefit_interval_of(problem, cost, times, of_both, plan);
+    const double of_both = std::hypot(beyond, beyond_spread(problem, serial, of_serial));
+    plan.benefit_interval = benefit_interval_of(problem, cost, times, serial, of_both, plan);
   }
   return plan;
 }

@@ -164,7 +164,7 @@ struct CostModel {
   std::string source;                ///< where it came from, e.g. "profile on this machine" or a citation
   /// Half-width of the 90 % interval of a makespan, relative, when the uncut parts' present times are known, so that a
   /// drift of the machine's speed cancels, and the costs are right. Learned from raced cuts; empty before any race.
-  /// anchored_interval_of() joins it with VariantCost::open_steps.
+  /// race_intervals() joins it with VariantCost::open_steps.
   std::optional<double> anchored_interval = std::nullopt;
   std::optional<SerialRun> serial = std::nullopt; ///< its variant need not be one of the model's
   /// Set by with_spread(), which also joined it to the measured curves' intervals. It follows from the machine's later

@@ -105,12 +105,18 @@ struct TimedLanes {
 /// Errors: NotFound if no variant of the model was timed; InvalidSpec for a time that is not positive and finite.
 [[nodiscard]] Result<CostModel> at_speed(const CostModel& model, const OpSpec& op, std::span<const TimedLanes> times);
 
-/// Half-width of the 90 % interval of the plan's makespan, relative, at known times of the uncut parts: the model's
-/// anchored interval, joined with what its variant's open steps do to this cut. 0 for a model that never raced.
-[[nodiscard]] double anchored_interval_of(const CostModel& model, const Plan& plan);
+/// Half-widths of 90 % intervals of a plan's makespan at known times of the uncut parts, relative. 0 for a model that
+/// never raced.
+struct RaceIntervals {
+  double anchored = 0; ///< CostModel::anchored_interval
+  double open = 0;     ///< what the open steps of the plan's variant do to its cut
+  [[nodiscard]] double joined() const noexcept;
+};
+[[nodiscard]] RaceIntervals race_intervals(const CostModel& model, const Plan& plan);
 
-/// The plan with its makespan's interval joined, as squares, with another one that is relative to the makespan.
-[[nodiscard]] Plan with_wider_makespan(double relative_interval, Plan plan);
+/// The plan with the intervals of its makespan and of its benefit joined, as squares, with these. The benefit's has the
+/// anchored one from the start; the open steps change the makespan, but not serial.
+[[nodiscard]] Plan with_race_intervals(const RaceIntervals& intervals, Plan plan);
 
 } // namespace mc2::planner
 
