@@ -173,8 +173,9 @@ std::chrono::milliseconds deadline_of(std::span<char* const> arguments) {
     if (value.empty() && i + 1 < arguments.size()) value = arguments[i + 1];
     if (value.starts_with('=')) value.remove_prefix(1);
     const auto seconds = number_in<double>(value);
+    if (!seconds) continue;
     executor::CommunicatorOptions options;
-    if (seconds) options.deadline = planner::to_ms(*seconds);
+    options.deadline = planner::to_ms(*seconds);
     if (options.validate()) return options.deadline;
   }
   return executor::kOpeningDeadline;

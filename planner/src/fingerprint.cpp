@@ -42,6 +42,7 @@ std::string Fingerprint::label() const {
       field_or(*this, "cpu_model",
                field_or(*this, "gpu_model", field_or(*this, "device", "unknown device").c_str()).c_str()) +
       ", link " + field_or(*this, "link", "unknown");
+  if (const auto nodes = field("nodes"); !nodes.empty() && nodes != "1") result += ", " + std::string(nodes) + " nodes";
   if (field("pinning") == "none") result += ", not pinned";
   if (is_emulated()) result += " [EMULATED: " + fields.at("emulation") + "]";
   if (is_shared_device()) result += " [SHARED DEVICE: by " + fields.at("ranks_per_device") + " ranks]";

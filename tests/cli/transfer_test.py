@@ -4,7 +4,7 @@ import csv
 import io
 import json
 
-from program import MACHINE, SHAPE, NO_ANSWER, ProgramTest, main
+from program import MACHINE, NO_ANSWER, QUICK, SHAPE, ProgramTest, main
 
 
 def shape(n, k):
@@ -55,6 +55,21 @@ class TransferTest(ProgramTest):
             self.assertNotIn("own planner", done.stderr)
         run = ["run", "--m", 96, *wide, *MACHINE, "--no-transfer", "--store", self.store]
         self.refuse(NO_ANSWER, run, *self.no_model_of(2 * self.n))
+
+    def test_a_plan_of_another_machine_is_told_with_what_differs(self):
+        self.tuned(*shape(self.n, self.k), *MACHINE, *QUICK, "--store", self.store)
+        exported = json.loads(self.succeed("db", "export", "--store", self.store))
+        exported |= {"measurements": [], "models": [], "samples": []}
+        for kept in exported["plans"]:
+            kept["document"]["fingerprint"] |= {"cores": "128", "cpu_model": "another"}
+        file = self.directory / "elsewhere.json"
+        file.write_text(json.dumps(exported))
+        elsewhere = self.directory / "elsewhere.db"
+        self.succeed("db", "import", file, "--store", elsewhere)
+        done = self.mc2("plan", *shape(self.n, self.k), *MACHINE, "--store", elsewhere)
+        self.assert_refused(done, NO_ANSWER)
+        here = r"the machine \(cores: here '\d+', there '128'; cpu_model: here '.*', there 'another'\)"
+        self.assertRegex(done.stderr, f"different: {here}; its plan is (uncut|[0-9]).*, and was not tried here")
 
     def no_model_of(self, n):
         """What mc2 says where it has no model of this n, up to a command that makes one."""

@@ -406,6 +406,8 @@ TEST(Fingerprint, TheLabelSaysWhereLanesAreNotPinned) {
   EXPECT_EQ(machine.label(), "host on x, link shm");
   machine.fields["pinning"] = "none";
   EXPECT_EQ(machine.label(), "host on x, link shm, not pinned");
+  machine.fields["nodes"] = "2";
+  EXPECT_EQ(machine.label(), "host on x, link shm, 2 nodes, not pinned");
 }
 
 } // namespace

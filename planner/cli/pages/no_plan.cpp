@@ -46,12 +46,27 @@ Distance distance_to(const store::Listed& kept, const planner::OpSpec& op, const
   return distance;
 }
 
-/// How to name the machine: the option that selects it, or "the machine" with the first fact that differs.
+constexpr std::size_t kMostDifferences = 3;
+
+/// How to name the machine: the option that selects it, or "the machine" with the first facts that differ.
 std::string machine_option(const planner::Fingerprint& here, const planner::Fingerprint& there) {
   for (const char* name : {"backend", "link"})
     if (here.field(name) != there.field(name)) return "--" + std::string(name) + " " + std::string(there.field(name));
-  const auto differences = here.differences(there);
-  return "the machine" + (differences.empty() ? "" : " (" + differences.front() + ")");
+  auto differences = here.differences(there);
+  if (differences.size() > kMostDifferences + 1) {
+    const std::size_t left_out = differences.size() - kMostDifferences;
+    differences.resize(kMostDifferences);
+    differences.push_back("and " + std::to_string(left_out) + " more");
+  }
+  return "the machine" + (differences.empty() ? "" : " (" + list_text(differences, "; ") + ")");
+}
+
+/// The cut of a plan that was made for the question's operator on another machine; empty for a model.
+std::string cut_there(const store::Listed& kept, const store::Store& store) {
+  const auto found = store.find_plan(kept.digest);
+  if (!found) return "";
+  const planner::Plan& plan = found.value().plan;
+  return "; its plan is " + plan.cut.text() + ", " + plan.variant.text() + ", and was not tried here";
 }
 
 /// The kept plans and models; none where they cannot be read.
@@ -79,7 +94,9 @@ std::string nearest_kept(const planner::OpSpec& op, const planner::Fingerprint& 
       for (const auto& there : machines.value())
         if (there.digest == nearest->key.fingerprint_digest)
           options.back() = machine_option(machine, there.fingerprint);
-  return nearest->key.op.text() + "; different: " + and_text(options);
+  const bool is_machine_alone = options.size() == 1 && nearest->key.fingerprint_digest != here;
+  return nearest->key.op.text() + "; different: " + and_text(options) +
+         (is_machine_alone ? cut_there(*nearest, store) : "");
 }
 
 /// The operator of the newest samples that a model of `op` could be fitted to.

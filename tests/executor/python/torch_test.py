@@ -870,7 +870,7 @@ class RanksTest(Refusals):
             with self.subTest(field, wrong=wrong):
                 self.refused("invalid_spec", name, mc2.torch.moe_layer, **{**right, field: wrong})
         no_grad = torch.no_grad()(mc2.torch.moe_layer)
-        for wrong in (0, "512", 2.5):
+        for wrong in (0, True, "512", 2.5):
             self.refused("invalid_spec", "max_rows", no_grad, **right, max_rows=wrong)
         routing = mc2.torch.route([1] * 2 * RANKS, right["w_up"])
         rows = torch.zeros(2 * RANKS, 3)

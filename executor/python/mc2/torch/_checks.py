@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import typing
 
 import torch
@@ -28,6 +29,14 @@ def is_compiling() -> bool:
 
 if hasattr(getattr(torch, "compiler", None), "is_compiling"):
     is_compiling = torch.compiler.is_compiling
+
+
+def count_fault(count: typing.Any, least: int = 1, most: int | None = None) -> str | None:
+    """What is wrong with a number that has to be whole and within these bounds; None if nothing is."""
+    is_whole = isinstance(count, numbers.Integral) and not isinstance(count, bool)
+    if is_whole and count >= least and (most is None or count <= most):
+        return None
+    return f"is {count!r}; needs a whole number of {least} " + ("or more" if most is None else f"to {most}")
 
 
 def require_tensors(named: dict[str, typing.Any], like: str) -> None:

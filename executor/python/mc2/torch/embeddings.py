@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 from ..errors import Error
 from . import _bags, _groups, _ops, _passes, _plans
 from ._bags import Bags
-from ._checks import refuse_gloo, refuse_type, require_tensors
+from ._checks import count_fault, refuse_gloo, refuse_type, require_tensors
 from ._routing import MAX_SIZE
 from .functional import Facts, facts, is_compiling, is_plain
 
@@ -84,8 +84,9 @@ def _check(
         )
     if pooling not in _bags.POOLINGS:
         raise Error("unknown_name", "pooling", f"'{pooling}' is none of {', '.join(_bags.POOLINGS)}")
-    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_SIZE):
-        raise Error("invalid_spec", "k", f"is {k!r}; needs a whole number of 1 to {MAX_SIZE}, the rows of a bag")
+    fault = None if k is None else count_fault(k, most=MAX_SIZE)
+    if fault:
+        raise Error("invalid_spec", "k", f"{fault}, the rows of a bag")
     refuse_gloo(tables, group.backend)
     refuse_type(tables, group.backend, has_matmul=False)
 

@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from ..errors import Error
 from . import _autocast, _grouped, _groups, _layout, _native_experts, _plans, _problem
-from ._checks import refuse_gloo, refuse_type, require_one_type, require_tensors
+from ._checks import count_fault, refuse_gloo, refuse_type, require_one_type, require_tensors
 from ._groups import Group, everyones
 from ._routing import Routing, Rows, inverse
 from .functional import uncompiled
@@ -288,8 +288,9 @@ def _check_layer(
 
 
 def _check_promise(max_rows: int) -> None:
-    if not isinstance(max_rows, int) or max_rows < 1:
-        raise Error("invalid_spec", "max_rows", f"is {max_rows!r}; needs a whole number of 1 or more")
+    fault = count_fault(max_rows)
+    if fault:
+        raise Error("invalid_spec", "max_rows", fault)
     if torch.is_grad_enabled():
         raise Error(
             "invalid_spec", "max_rows", "is for calls without gradients; call under torch.no_grad(), or without it"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import math
-import numbers
 import typing
 
 import torch
 
 from ..errors import Error
 from . import _groups, _ops, functional
+from ._checks import count_fault
 
 _Layer = typing.TypeVar("_Layer", bound="_ParallelLinear")
 
@@ -132,8 +132,9 @@ def _needs_flattening(x: typing.Any) -> bool:
 
 
 def _require_count(name: str, count: typing.Any) -> None:
-    if not isinstance(count, numbers.Integral) or count < 0:
-        raise Error("invalid_spec", name, f"is {count!r}; needs a whole number of 0 or more")
+    fault = count_fault(count, least=0)
+    if fault:
+        raise Error("invalid_spec", name, fault)
 
 
 class RowParallelLinear(_ParallelLinear):

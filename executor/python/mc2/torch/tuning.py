@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-import numbers
 import os
 import time
 import typing
@@ -18,7 +17,7 @@ from .._core import ChosenExperts, CostModel, EmbeddingTables, Plan, Sample, Var
 from ..errors import Error, NativeError
 from . import _chosen, _grouped, _groups, _native, _plans, _symmetric, _together
 from ._bags import Bags, Tables
-from ._checks import require_alike
+from ._checks import count_fault, require_alike
 from ._passes import PASSES, Pass, unfused
 from ._plans import BATCHED, LOOPED
 from ._problem import Experts, Problem
@@ -373,8 +372,9 @@ _Fault = typing.Optional[typing.Tuple[str, str]]  # an argument's name and what 
 
 def _count_fault(counts: dict[str, typing.Any]) -> _Fault:
     for name, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 1:
-            return name, f"is {count!r}; needs a whole number of 1 or more"
+        fault = count_fault(count)
+        if fault:
+            return name, fault
     return None
 
 

@@ -40,8 +40,8 @@ struct Fingerprint {
   /// distinct fingerprints have distinct texts.
   [[nodiscard]] std::string canonical_text() const;
 
-  /// Short human label: the device and link, "not pinned" where lanes have no cores of their own, and "EMULATED: ..."
-  /// or "SHARED DEVICE: ..." where it applies.
+  /// Short human label: the device and link, the number of nodes if there are several, "not pinned" where lanes have no
+  /// cores of their own, and "EMULATED: ..." or "SHARED DEVICE: ..." where it applies.
   [[nodiscard]] std::string label() const;
 
   /// Keys whose values differ or that only one side has, as "key: here 'x', there 'y'".
