@@ -4,6 +4,7 @@
 #include <iterator>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "mc2/planner/text.hpp"
@@ -12,14 +13,20 @@
 namespace mc2::executor {
 namespace {
 
-/// The fields of a machine's canonical text.
+/// The fields of a machine's canonical text, without its escapes.
 std::set<std::string> fields_of(std::string_view text) {
   std::set<std::string> fields;
-  while (!text.empty()) {
-    const std::size_t end = text.find("; ");
-    fields.emplace(text.substr(0, end));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 2);
+  std::string field;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i).starts_with("; ")) {
+      fields.insert(std::exchange(field, {}));
+      ++i;
+    } else {
+      if (text[i] == '\\' && i + 1 < text.size()) ++i;
+      field += text[i];
+    }
   }
+  if (!field.empty()) fields.insert(field);
   return fields;
 }
 
@@ -62,7 +69,7 @@ Result<void> check_same_machine(std::span<const std::string> texts, std::span<co
                names[static_cast<std::size_t>(other - texts.begin())] + " has " +
                    fields_only_in(other_fields, first_fields) + "; " + names.front() + " has " +
                    fields_only_in(first_fields, other_fields) +
-                   "; a plan is of one machine, so every rank needs the same processor, cores and libraries"};
+                   "; a plan is of one machine, so every rank needs the same processor, cores, libraries and settings"};
 }
 
 } // namespace mc2::executor

@@ -251,7 +251,7 @@ void MachineOptions::add_to(CLI::App& app) {
   add_names_to(app);
   app.add_option("--deadline", deadline_s, "abort a run that takes longer, in seconds")
       ->capture_default_str()
-      ->check(real_number(0.001, 86'400));
+      ->check(real_number(kLeastDeadlineS, kMostDeadlineS));
   given.set(app, first_option);
 }
 

@@ -94,13 +94,15 @@ struct OpOptions {
   [[nodiscard]] Result<std::optional<planner::ChosenExperts>> chosen_experts() const;
 };
 
+inline constexpr double kLeastDeadlineS = 0.001, kMostDeadlineS = 86'400;
+
 /// The options that name a machine.
 struct MachineOptions {
   std::string backend = "host";
   std::string link = "shm";
   std::string virtual_compute;
   bool no_pin = false;
-  double deadline_s = 60;
+  double deadline_s = 60; ///< kLeastDeadlineS to kMostDeadlineS
   GivenOptions given;
 
   void add_to(CLI::App& app);

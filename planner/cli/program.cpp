@@ -20,8 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "context.hpp"
 #include "help.hpp"
-#include "mc2/executor/backend.hpp"
 #include "mc2/executor/processes.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
@@ -173,10 +173,7 @@ std::chrono::milliseconds deadline_of(std::span<char* const> arguments) {
     if (value.empty() && i + 1 < arguments.size()) value = arguments[i + 1];
     if (value.starts_with('=')) value.remove_prefix(1);
     const auto seconds = number_in<double>(value);
-    if (!seconds) continue;
-    executor::CommunicatorOptions options;
-    options.deadline = planner::to_ms(*seconds);
-    if (options.validate()) return options.deadline;
+    if (seconds && *seconds >= kLeastDeadlineS && *seconds <= kMostDeadlineS) return planner::to_ms(*seconds);
   }
   return executor::kOpeningDeadline;
 }

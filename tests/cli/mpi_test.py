@@ -315,13 +315,18 @@ class MpiTest(JobTest):
         self.assertRegex(done.stderr, "aborted by rank 1 on .*: waited 2000 ms for the other ranks to start MPI")
 
     def test_ranks_with_other_cores_are_told_what_differs(self):
-        fewer = 'test "$OMPI_COMM_WORLD_RANK" = 0 || exec taskset -c 0 "$0" "$@"; exec "$0" "$@"'
+        cores = sorted(os.sched_getaffinity(0))
+        if len(cores) < 2:
+            self.skipTest("needs two cores")
+        fewer = f'test "$OMPI_COMM_WORLD_RANK" = 0 || exec taskset -c {cores[0]} "$0" "$@"; exec "$0" "$@"'
         run = ["run", *SHAPE, "--blocks", "256"]
         self.make_empty_store()
         unbound = [*self.launch(2), "--bind-to", "none", "sh", "-c", fewer]
         done = self.run_job([*unbound, MC2, *run, "--store", str(self.store)])
         self.assertEqual(done.returncode, UNSUPPORTED, done.stderr)
-        self.assertRegex(done.stderr, "machine: rank 1 has cores=1; rank 0 has cores=[0-9]+; ")
+        self.assertRegex(
+            done.stderr, "machine: rank 1 has .*cores=1.*; rank 0 has .*cores=[0-9]+.*; a plan is of one machine"
+        )
 
     def test_a_rank_that_stops_answering_ends_the_job_within_the_deadline(self):
         self.complete_job("profile", *LONG_SHAPE, *DIRECT, *QUICK)

@@ -61,14 +61,14 @@ class TransferTest(ProgramTest):
         exported = json.loads(self.succeed("db", "export", "--store", self.store))
         exported |= {"measurements": [], "models": [], "samples": []}
         for kept in exported["plans"]:
-            kept["document"]["fingerprint"] |= {"cores": "128", "cpu_model": "another"}
+            kept["document"]["fingerprint"] |= {"cores": "1000", "cpu_model": "another"}
         file = self.directory / "elsewhere.json"
         file.write_text(json.dumps(exported))
         elsewhere = self.directory / "elsewhere.db"
         self.succeed("db", "import", file, "--store", elsewhere)
         done = self.mc2("plan", *shape(self.n, self.k), *MACHINE, "--store", elsewhere)
         self.assert_refused(done, NO_ANSWER)
-        here = r"the machine \(cores: here '\d+', there '128'; cpu_model: here '.*', there 'another'\)"
+        here = r"the machine \(cores: here '\d+', there '1000'; cpu_model: here '.*', there 'another'\)"
         self.assertRegex(done.stderr, f"different: {here}; its plan is (uncut|[0-9]).*, and was not tried here")
 
     def no_model_of(self, n):

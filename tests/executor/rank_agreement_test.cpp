@@ -40,15 +40,16 @@ TEST(RankAgreement, TheFirstRankThatCallsSomethingElseIsNamedWithBothTexts) {
 }
 
 TEST(RankAgreement, TheFirstRankOnAnotherMachineIsNamedWithWhatDiffers) {
-  const std::vector<std::string> same(2, "cores=2; cpu=a"), other{"cores=2; cpu=a", "cpu=b; isa=c"};
+  const std::vector<std::string> same(2, "cores=2; cpu=a"), other{"cores=2; cpu=a", "cpu=b\\; x; isa=c"};
   const std::vector<std::string> names{"rank 0 on here", "rank 1 on there"};
   EXPECT_TRUE(check_same_machine(same, names).ok());
   const auto refused = check_same_machine(other, names);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
-  EXPECT_EQ(refused.error().message,
-            "rank 1 on there has cpu=b, isa=c; rank 0 on here has cores=2, cpu=a; a plan is of one machine, so every "
-            "rank needs the same processor, cores and libraries");
+  EXPECT_EQ(
+      refused.error().message,
+      "rank 1 on there has cpu=b; x, isa=c; rank 0 on here has cores=2, cpu=a; a plan is of one machine, so every "
+      "rank needs the same processor, cores, libraries and settings");
 }
 
 } // namespace

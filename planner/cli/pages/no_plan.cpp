@@ -14,7 +14,7 @@ namespace mc2::cli {
 namespace {
 
 constexpr int kMostSeen = 1000;
-constexpr const char* kTheMachine = "the machine";
+const std::string kTheMachine = "the machine";
 
 /// The options in which a kept plan differs from the question, and how far it is from the question.
 struct Distance {
@@ -53,12 +53,12 @@ std::string machine_option(const planner::Fingerprint& here, const planner::Fing
   for (const char* name : {"backend", "link"})
     if (here.field(name) != there.field(name)) return "--" + std::string(name) + " " + std::string(there.field(name));
   auto differences = here.differences(there);
-  if (differences.size() > kMostDifferences + 1) {
+  if (differences.size() > kMostDifferences) {
     const std::size_t left_out = differences.size() - kMostDifferences;
     differences.resize(kMostDifferences);
     differences.push_back("and " + std::to_string(left_out) + " more");
   }
-  return "the machine" + (differences.empty() ? "" : " (" + list_text(differences, "; ") + ")");
+  return kTheMachine + (differences.empty() ? "" : " (" + list_text(differences, "; ") + ")");
 }
 
 /// The cut of a plan that was made for the question's operator on another machine; empty for a model.
@@ -94,7 +94,7 @@ std::string nearest_kept(const planner::OpSpec& op, const planner::Fingerprint& 
       for (const auto& there : machines.value())
         if (there.digest == nearest->key.fingerprint_digest)
           options.back() = machine_option(machine, there.fingerprint);
-  const bool is_machine_alone = options.size() == 1 && nearest->key.fingerprint_digest != here;
+  const bool is_machine_alone = options.size() == 1 && options.front().starts_with(kTheMachine);
   return nearest->key.op.text() + "; different: " + and_text(options) +
          (is_machine_alone ? cut_there(*nearest, store) : "");
 }

@@ -86,24 +86,30 @@ void greet(int own_rank, int size, std::chrono::milliseconds deadline) {
     check(MPI_Isend(nullptr, 0, MPI_BYTE, i, 0, MPI_COMM_WORLD, &requests[at + static_cast<std::size_t>(size)]),
           "MPI_Isend");
   }
+  const auto still_open = [&](int first) {
+    std::vector<std::string> ranks;
+    for (int i = 0, is_done = 0; i < size; ++i) {
+      MPI_Test(&requests[static_cast<std::size_t>(first + i)], &is_done, MPI_STATUS_IGNORE);
+      if (is_done == 0) ranks.push_back(rank_text(i));
+    }
+    return ranks;
+  };
   const Patience patience(std::chrono::microseconds{100}, std::chrono::milliseconds{2});
   wait_all(requests, [&] {
     if (Clock::now() < end) return patience.pause();
-    std::vector<std::string> silent;
-    for (int i = 0, has_come = 0; i < size; ++i) {
-      MPI_Test(&requests[static_cast<std::size_t>(i)], &has_come, MPI_STATUS_IGNORE);
-      if (has_come == 0) silent.push_back(rank_text(i));
-    }
-    if (silent.empty()) silent.emplace_back("some ranks"); // all have sent, but do not take what this one sends
-    abort_job("waited " + milliseconds_text(deadline) + " for a message of " + list_text(silent) +
+    const auto silent = still_open(0), deaf = still_open(size);
+    if (silent.empty() && deaf.empty()) return;
+    abort_job("waited " + milliseconds_text(deadline) + " for a message " +
+              (silent.empty() ? "to " + list_text(deaf) : "of " + list_text(silent)) +
               "; the processes run, so can their hosts connect to each other's ports? A longer deadline waits longer");
   });
 }
 
-/// The environment variable of Open MPI's mpirun with this process's rank, for errors before MPI has started.
-int launched_rank() {
-  const char* text = std::getenv("OMPI_COMM_WORLD_RANK");
-  return text == nullptr ? -1 : number_in<int>(text).value_or(-1);
+/// This process's rank in the launcher's environment, for errors before MPI has started.
+std::optional<int> launched_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"})
+    if (const char* text = std::getenv(name)) return number_in<int>(text);
+  return std::nullopt;
 }
 
 /// This process in errors, once World knows the hosts.
@@ -111,12 +117,12 @@ std::atomic<const std::string*> own_name = nullptr;
 
 std::string own_name_text() {
   if (const std::string* known = own_name.load()) return *known;
-  int is_running = 0, rank = launched_rank();
+  int is_running = 0, rank = launched_rank().value_or(-1);
   MPI_Initialized(&is_running);
   if (is_running != 0) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
-  return rank_text(rank) + " on " + host.data();
+  return (rank < 0 ? "a process" : rank_text(rank)) + " on " + host.data();
 }
 
 } // namespace
@@ -133,13 +139,12 @@ int launched_process_count() {
   return 1;
 }
 
-World& World::get(std::chrono::milliseconds deadline) {
+World& World::get(std::optional<std::chrono::milliseconds> deadline) {
   static World world(deadline);
   return world;
 }
 
 void World::start() {
-  const AfterDeadline guard = ends_job_after(opening_deadline_, "start MPI");
   int is_running = 0, level = MPI_THREAD_SINGLE;
   MPI_Initialized(&is_running);
   if (is_running == 0) {
@@ -155,18 +160,28 @@ void World::start() {
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
 }
 
-World::World(std::chrono::milliseconds deadline) : opening_deadline_(deadline) {
-  start();
+World::World(std::optional<std::chrono::milliseconds> deadline)
+    : opening_deadline_(deadline.value_or(kOpeningDeadline)) {
+  if (deadline) {
+    const AfterDeadline guard = ends_job_after(*deadline, "start MPI");
+    start();
+  } else {
+    start();
+  }
   // In a program that had started MPI itself, a message of its own may be under way.
-  if (is_owner_ && size_ <= kMostThatGreet) greet(rank_, size_, deadline);
+  if (deadline && is_owner_ && size_ <= kMostThatGreet) greet(rank_, size_, *deadline);
   library_ = library_name();
-  find_places();
-  links_ =
-      pretends_nodes_ ? Links(placement_->node_count()) : measured_links(*placement_, rank_, Channel(deadline).get());
+  if (deadline) {
+    const AfterDeadline guard = ends_job_after(*deadline, "open the mpi backend");
+    find_places();
+  } else {
+    find_places();
+  }
+  links_ = pretends_nodes_ ? Links(placement_->node_count())
+                           : measured_links(*placement_, rank_, Channel(opening_deadline_).get());
 }
 
 void World::find_places() {
-  const AfterDeadline guard = ends_job_after(opening_deadline_, "open the mpi backend");
   hosts_ = host_names(size_);
   static const std::string name = name_of(rank_);
   own_name = &name;
@@ -340,7 +355,8 @@ void abort_job(const std::string& reason) noexcept {
   std::fflush(nullptr);
   int is_running = 0;
   MPI_Initialized(&is_running);
-  if (is_running != 0) MPI_Abort(MPI_COMM_WORLD, kSystemExitCode); // without MPI, mpirun sees how this process ends
+  if (is_running != 0)
+    MPI_Abort(MPI_COMM_WORLD, kSystemExitCode); // before, Open MPI's mpirun sees how this process ends
   std::_Exit(kSystemExitCode);
 }
 

@@ -22,15 +22,15 @@ namespace mc2::executor::mpi {
 /// MPI in this process. The only object is made at the first use, which starts MPI, and ends with the process.
 class World {
  public:
-  /// Order: the first call is collective over the job's processes. Ends the job if one of them does not come within the
-  /// deadline; later calls ignore it. Throws SystemError.
-  [[nodiscard]] static World& get(std::chrono::milliseconds deadline = kOpeningDeadline);
+  /// Order: the first call is collective over the job's processes. It ends the job if one of them does not come within
+  /// the deadline, and waits without limit if there is none. Later calls ignore the deadline. Throws SystemError.
+  [[nodiscard]] static World& get(std::optional<std::chrono::milliseconds> deadline = std::nullopt);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
-  /// How long the first call of get() waited for the other processes at most.
+  /// The deadline of the first call of get(); kOpeningDeadline if it had none.
   [[nodiscard]] std::chrono::milliseconds opening_deadline() const noexcept { return opening_deadline_; }
   /// "rank 1", with the name that its host gives itself if the job is on several hosts: "rank 1 on node-b".
   [[nodiscard]] std::string name_of(int rank) const;
@@ -65,11 +65,11 @@ class World {
   bool is_led = false;
 
  private:
-  explicit World(std::chrono::milliseconds deadline);
+  explicit World(std::optional<std::chrono::milliseconds> deadline);
   ~World();
   /// Starts MPI unless it is running.
   void start();
-  /// Finds out where the ranks are.
+  /// Finds out where the ranks are, except for links.
   void find_places();
   void find_cores(MPI_Comm node);
   /// By process of the node: the cores that it may use.
@@ -108,7 +108,8 @@ class World {
 [[nodiscard]] planner::Fingerprint mpi_fingerprint(const CommunicatorOptions& options);
 
 /// Ends every process of the job, because a process cannot go on alone when a peer is gone or waits for it in vain.
-/// Says why on standard error, naming this rank, and its host unless all ranks are on one. Safe on any thread.
+/// Says why on standard error, naming this rank, and its host unless all ranks are known to be on one. Safe on any
+/// thread.
 [[noreturn]] void abort_job(const std::string& reason) noexcept;
 
 /// A communicator of our own, so that the program's messages never match ours. MPI returns errors on it.
