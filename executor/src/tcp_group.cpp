@@ -50,11 +50,6 @@ constexpr Milliseconds kMostSilence{10'000};
 constexpr Milliseconds kLeastSilence{1'000};
 constexpr Milliseconds kBeat{200};
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown host";
-}
-
 struct Address {
   std::string host, port;
 };

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <unistd.h>
+
+#include <array>
 #include <chrono>
 #include <concepts>
 #include <string>
@@ -9,6 +12,12 @@ namespace mc2::executor {
 
 /// "rank 2".
 [[nodiscard]] std::string rank_text(std::integral auto rank) { return "rank " + std::to_string(rank); }
+
+/// The name that this host gives itself, or "unknown host".
+[[nodiscard]] inline std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown host";
+}
 
 /// "1500 ms".
 [[nodiscard]] inline std::string milliseconds_text(std::chrono::milliseconds time) {

@@ -1,7 +1,5 @@
 #include "backends/mpi/world.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -9,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -63,12 +62,13 @@ std::string transport_settings() {
 constexpr const char* kLate =
     "; every rank must, and one has not, hangs, or cannot be reached. A longer deadline waits longer";
 
-/// For calls of MPI that wait for other processes and cannot be given up.
+/// For calls of MPI that wait for other processes and cannot be given up. None without a deadline.
 /// @param what  what the other ranks have to do, e.g. "start MPI"
-AfterDeadline ends_job_after(std::chrono::milliseconds deadline, const std::string& what) {
-  return {deadline, [deadline, what] {
-            abort_job("waited " + milliseconds_text(deadline) + " for the other ranks to " + what + kLate);
-          }};
+std::unique_ptr<AfterDeadline> ends_job_after(std::optional<std::chrono::milliseconds> deadline, const char* what) {
+  if (!deadline) return nullptr;
+  return std::make_unique<AfterDeadline>(*deadline, [deadline = *deadline, what] {
+    abort_job("waited " + milliseconds_text(deadline) + " for the other ranks to " + what + kLate);
+  });
 }
 
 /// More ranks do not greet one another: every pair that greets connects.
@@ -120,9 +120,7 @@ std::string own_name_text() {
   int is_running = 0, rank = launched_rank().value_or(-1);
   MPI_Initialized(&is_running);
   if (is_running != 0) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  return (rank < 0 ? "a process" : rank_text(rank)) + " on " + host.data();
+  return (rank < 0 ? "a process" : rank_text(rank)) + " on " + host_name();
 }
 
 } // namespace
@@ -162,21 +160,15 @@ void World::start() {
 
 World::World(std::optional<std::chrono::milliseconds> deadline)
     : opening_deadline_(deadline.value_or(kOpeningDeadline)) {
-  if (deadline) {
-    const AfterDeadline guard = ends_job_after(*deadline, "start MPI");
-    start();
-  } else {
-    start();
-  }
+  auto guard = ends_job_after(deadline, "start MPI");
+  start();
+  guard.reset();
   // In a program that had started MPI itself, a message of its own may be under way.
   if (deadline && is_owner_ && size_ <= kMostThatGreet) greet(rank_, size_, *deadline);
   library_ = library_name();
-  if (deadline) {
-    const AfterDeadline guard = ends_job_after(*deadline, "open the mpi backend");
-    find_places();
-  } else {
-    find_places();
-  }
+  guard = ends_job_after(deadline, "open the mpi backend");
+  find_places();
+  guard.reset();
   links_ = pretends_nodes_ ? Links(placement_->node_count())
                            : measured_links(*placement_, rank_, Channel(opening_deadline_).get());
 }
@@ -361,13 +353,13 @@ void abort_job(const std::string& reason) noexcept {
 }
 
 Channel::Channel(std::chrono::milliseconds deadline) {
-  const AfterDeadline guard = ends_job_after(deadline, "open the mpi backend");
+  const auto guard = ends_job_after(deadline, "open the mpi backend");
   check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
   check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
 Channel::Channel(const std::vector<int>& ranks, std::chrono::milliseconds deadline) {
-  const AfterDeadline guard = ends_job_after(deadline, "open the mpi backend");
+  const auto guard = ends_job_after(deadline, "open the mpi backend");
   MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
   check(MPI_Comm_group(MPI_COMM_WORLD, &all), "MPI_Comm_group");
   check(MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some), "MPI_Group_incl");
