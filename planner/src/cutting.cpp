@@ -58,6 +58,13 @@ PlanOptions default_options_on(const Fingerprint& machine) {
   return options;
 }
 
+std::string no_legal_cut_text(const OpSpec& op, const PlanOptions& options) {
+  const std::string axis(to_string(cut_axis(op)));
+  return "blocks of at least " + std::to_string(options.min_block_rows) + " " + axis + ", in steps of " +
+         std::to_string(options.alignment) + " and at most " + std::to_string(options.max_block_count) +
+         " of them, leave no cut of " + std::to_string(cut_axis_length(op)) + " " + axis;
+}
+
 bool takes_counts(const Fingerprint& machine, const OpSpec& op, const Variant& variant) {
   const std::string_view backend = machine.field("backend");
   if (backend == "host") return variant.name == "direct";

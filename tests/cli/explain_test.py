@@ -163,7 +163,7 @@ class WorkedExampleTest(ExplainTest):
             "tail exposed",
             "What would change the decision",
             "uncut",
-            "legal cuts compared",
+            "cuts into equal blocks and one odd one compared",
             "the samples are not in the store",
         ):
             self.assertIn(text, page)

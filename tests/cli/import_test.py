@@ -185,7 +185,7 @@ class ImportTest(ProgramTest):
             self.store,
         ]
         self.refuse(
-            USAGE, arguments, "op_summary.csv:7: a duration of -5 us; must be above 0 (and 1 more); --keep-good"
+            USAGE, arguments, "op_summary.csv:7: a duration of -5 us; must be at least 0.001 (and 1 more); --keep-good"
         )
         self.assertFalse(self.store.exists())
         self.succeed(*arguments, "--keep-good")

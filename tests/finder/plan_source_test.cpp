@@ -333,6 +333,27 @@ TEST(FindModel, AtTheSpeedOfNowCutsAreAsUncertainAsTheirRacesLeftThem) {
   EXPECT_LT(benefit_half_width(16), 0.1);
 }
 
+TEST(FindPlan, AtTheSpeedOfNowTheChoiceOfARaceStays) {
+  Shelf shelf;
+  shelf.models = {model_of(op_of(1024))};
+  shelf.tuned(op_of(1024), 320);
+  PlanQuestion now = question();
+  now.time_lanes = [](const CostModel& model) -> Result<std::vector<planner::TimedLanes>> {
+    return std::vector<planner::TimedLanes>{{model.variants.front().variant.text(), 2000, 1000, 0.01, 0.01}};
+  };
+  EXPECT_EQ(find_plan(shelf.sources(), now).value().origin, Origin::Model) << "the plan was not raced";
+  planner::Validation& race = shelf.plans.back().plan.validation.emplace();
+  race = {1400, 2000, 0.3, 0.25, 0.35, 9};
+  race.measured_at = "2026-01-02T03:04:05Z";
+  const auto found = find_plan(shelf.sources(), now).value();
+  EXPECT_EQ(found.origin, Origin::Kept);
+  EXPECT_EQ(found.stored.plan.cut.block_rows.front(), 320);
+  EXPECT_DOUBLE_EQ(found.stored.plan.compute_us, 2000);
+  EXPECT_FALSE(found.stored.plan.validation) << "of another day's speed";
+  EXPECT_THAT(found.stored.plan.makespan.reason,
+              HasSubstr("; its race of 2026-01-02T03:04Z measured a benefit of 30.0 % (25.0 % to 35.0 %)"));
+}
+
 TEST(FindModel, IsAsFastAsTheOperatorsLaterRuns) {
   Shelf shelf;
   shelf.models = {model_of(op_of(1024))};

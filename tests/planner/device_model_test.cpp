@@ -52,6 +52,15 @@ TEST(DeviceModel, ShardsOfOtherKindsCostAsTheirRowsOfProduct) {
               0.1);
 }
 
+TEST(DeviceModel, SerialOfAGatherMultipliesAllRowsAtOnce) {
+  const OpSpec gather{OpKind::AllGatherMatmul, 5376, 3584, 1664, DType::F16, 4};
+  CostModel model = device_model("ascend-950-4p", gather).value();
+  const double at_once_us = model.variants[0].compute.curve.time_us(5376 / 3.0);
+  EXPECT_NEAR(make_plan(gather, model, {}).value().compute_us, at_once_us, 1e-6);
+  model.fingerprint.fields["backend"] = "host"; // whose serial runs are the own shard's matmul and the others'
+  EXPECT_GT(make_plan(gather, model, {}).value().compute_us, at_once_us);
+}
+
 TEST(DeviceModel, RefusesWhatNobodyPublished) {
   EXPECT_EQ(device_model("ascend-310", all_reduce()).error().code, ErrorCode::UnknownName);
   EXPECT_NE(device_model("x", all_reduce()).error().message.find("ascend-910b"), std::string::npos);

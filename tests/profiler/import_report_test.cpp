@@ -40,13 +40,12 @@ LogSummary summary(std::int64_t took, std::map<std::string, std::string> facts =
   return result;
 }
 
-TEST(ImportedLogs, LogsOfDifferentMachinesAreRefusedUnlessTheUserNamesOne) {
+TEST(ImportedLogs, LogsOfDifferentMachinesAreRefused) {
   ImportedLogs logs;
-  ASSERT_TRUE(logs.add("a", summary(1, {{"device", "x"}}), "").ok());
-  const auto refused = logs.add("b", summary(1, {{"device", "y"}}), "");
+  ASSERT_TRUE(logs.add("a", summary(1, {{"device", "x"}})).ok());
+  const auto refused = logs.add("b", summary(1, {{"device", "y"}}));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::InvalidSpec);
-  EXPECT_TRUE(logs.add("b", summary(1, {{"device", "y"}}), "named").ok());
 }
 
 TEST(ImportedLogs, TwoLogsOfOneRankAreTold) {
@@ -55,9 +54,9 @@ TEST(ImportedLogs, TwoLogsOfOneRankAreTold) {
   zero.rank = 0;
   one.rank = 1;
   for (const auto& [name, log] : {std::pair("a", zero), {"b", one}, {"c", summary(1)}, {"d", summary(1)}})
-    ASSERT_TRUE(logs.add(name, log, "").ok());
+    ASSERT_TRUE(logs.add(name, log).ok());
   EXPECT_TRUE(logs.notes.empty());
-  ASSERT_TRUE(logs.add("e", zero, "").ok());
+  ASSERT_TRUE(logs.add("e", zero).ok());
   ASSERT_EQ(logs.notes.size(), 1U);
   EXPECT_NE(logs.notes[0].find("e calls itself rank 0, as a does"), std::string::npos);
 }
@@ -68,7 +67,7 @@ TEST(ImportedLogs, FirstBadLineIsNamedWithItsLog) {
   bad.bad_count = 3;
   bad.first_bad = "cut";
   bad.first_bad_line = 7;
-  ASSERT_TRUE(logs.add("a.csv", bad, "").ok());
+  ASSERT_TRUE(logs.add("a.csv", bad).ok());
   EXPECT_EQ(logs.first_bad, "a.csv:7: cut (and 2 more)");
 }
 
@@ -77,9 +76,9 @@ TEST(ImportedLogs, WithoutTimingsSaysWhatIsMissing) {
   EXPECT_EQ(logs.require_timings().error().code, ErrorCode::CannotFit);
   LogSummary asking = summary(0);
   asking.questions = {"the ranks", "the type"};
-  ASSERT_TRUE(logs.add("a", asking, "").ok());
+  ASSERT_TRUE(logs.add("a", asking).ok());
   EXPECT_EQ(logs.require_timings().error().message, "no timing was taken; say the ranks; the type");
-  ASSERT_TRUE(logs.add("b", summary(2), "").ok());
+  ASSERT_TRUE(logs.add("b", summary(2)).ok());
   EXPECT_TRUE(logs.require_timings().ok());
 }
 

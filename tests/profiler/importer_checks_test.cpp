@@ -530,7 +530,8 @@ TEST(NcclInspector, NamesWhatIsWrong) {
     return import_text(changed + "\n", {}, "nccl_inspector").lines.back().text;
   };
   EXPECT_THAT(said("kernel_gpu", "collective_cpu"), HasSubstr("timed by the host"));
-  EXPECT_THAT(said("\"coll_msg_size_bytes\":4194304", "\"coll_msg_size_bytes\":-1"), HasSubstr("is no whole number"));
+  EXPECT_THAT(said("\"coll_msg_size_bytes\":4194304", "\"coll_msg_size_bytes\":-1"),
+              HasSubstr("coll_msg_size_bytes is '-1'"));
   EXPECT_THAT(said("\"coll_exec_time_us\":36", "\"coll_exec_time_us\":0"), HasSubstr("shorter than 1 us"));
   EXPECT_THAT(said("\"n_ranks\":2", "\"n_ranks\":4"), HasSubstr("busbw"));
   EXPECT_THAT(said("}}", ""), HasSubstr("cut or damaged"));

@@ -61,7 +61,8 @@ void RunControl::fail(const SystemError& failure) noexcept {
 }
 
 SystemError deadline_error(const std::string& awaited) {
-  return {"run", ETIMEDOUT, awaited + ", past the run's deadline"};
+  return {"run", ETIMEDOUT,
+          awaited + ", past the run's deadline; where the link is that slow, give a longer one (--deadline)"};
 }
 
 std::string awaited_piece(int rank, std::size_t block, int peer) {

@@ -133,7 +133,7 @@ Result<void> ImportCommand::read_files(const profiler::ImportAnswers& answers, p
     MC2_ASSIGN(const auto summary, read_file(file, answers, imported.timings, every_line ? &*every_line : nullptr));
     const bool is_database = summary.format == "msprof_db";
     if (is_database || summary.format.starts_with("msprof")) (is_database ? database : table) = file;
-    MC2_TRY(imported.add(file, summary, terms.device));
+    MC2_TRY(imported.add(file, summary));
   }
   if (every_line) every_line->keep();
   if (!terms.bytes.empty() && !database.empty() && !table.empty())

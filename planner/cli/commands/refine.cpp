@@ -72,7 +72,7 @@ Result<std::vector<planner::MeasuredCut>> RefineCommand::read_cuts(const planner
   auto read = profiler::import_log(*source, "cuts", {}, logs.timings,
                                    {.on_line = {}, .on_progress = {}, .is_cancelled = is_interrupted});
   if (!read) return Error{read.error().code, cuts_file, read.error().message};
-  MC2_TRY(logs.add(cuts_file, read.value(), "cuts"));
+  MC2_TRY(logs.add(cuts_file, read.value()));
   if (!logs.first_bad.empty()) return Error{ErrorCode::Malformed, "", logs.first_bad};
   const auto assembled = profiler::assemble_profile(
       logs.timings, {}, {spec.kind, spec.dtype, spec.world_size, spec.m, spec.n, spec.k, std::string("cuts")});

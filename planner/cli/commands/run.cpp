@@ -251,6 +251,17 @@ Result<void> RunCommand::share_devices() const {
   return {};
 }
 
+/// A store or a service may hold a plan that another program put there. Errors: Stale where its variant is none of the
+/// backend's.
+Result<void> require_known_variant(const executor::Backend& backend, const executor::CommunicatorOptions& options,
+                                   const planner::Plan& plan) {
+  const auto legal = backend.check_variant(plan.op, options, plan.variant);
+  if (legal) return {};
+  return Error{ErrorCode::Stale, "plan",
+               "that was found cannot run: " + legal.error().message +
+                   "; mc2 tune --fresh with the same options puts another in its place"};
+}
+
 Result<ExitCode> RunCommand::run() {
   MC2_TRY(share_devices());
   MC2_ASSIGN(const auto backend, machine.find());
@@ -273,6 +284,7 @@ Result<ExitCode> RunCommand::run() {
   const auto plan = named ? Result<planner::Plan>(*named) : find_plan(kept, here, variants);
   if (!plan) return plan.error();
   MC2_TRY(check_runs_here(plan.value(), here));
+  if (!named) MC2_TRY(require_known_variant(*backend, options, plan.value()));
   const planner::Plan predicted = with_counts(plan.value(), kept);
   tell_load(backend->name());
   MC2_ASSIGN(auto bench,

@@ -195,7 +195,7 @@ Facts summary_facts(const Explanation& explanation, const Evidence& evidence) {
   // Both texts are clipped, so that neither many blocks nor a variant's many fields hide the other.
   facts.front().second = short_cut(plan.cut) + (plan.is_cut() ? " " + planner::cut_axis_text(plan.op) : "") +
                          ", variant " + short_variant(plan.variant);
-  if (!plan.validation) facts.emplace_back("measured", "not yet; mc2 run times it");
+  if (!plan.validation) facts.emplace_back("measured", "not raced; mc2 tune races it, and mc2 run times this plan");
   const double makespan_us = plan.timeline.makespan_us;
   facts.emplace_back("head exposed", share_text(explanation.use.second.before_us, makespan_us));
   facts.emplace_back("tail exposed", share_text(explanation.use.first.after_us, makespan_us));

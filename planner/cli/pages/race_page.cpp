@@ -153,8 +153,12 @@ nlohmann::json verification_report(const planner::Plan& plan, const executor::Ve
 nlohmann::json run_report(const planner::Plan& plan, const profiler::Race& race,
                           const executor::Verification& verification, const planner::Fingerprint& here) {
   const auto& contender = race.contenders.front();
-  const planner::Validation v = contender.validation();
-  const profiler::Interval efficiency = race.overlap_efficiency(contender);
+  planner::Validation v = contender.validation();
+  profiler::Interval efficiency = race.overlap_efficiency(contender);
+  if (!plan.overlaps()) { // both sides of every pair were the same run, so that what differs is noise
+    v.benefit = v.benefit_low = v.benefit_high = 0;
+    efficiency = {};
+  }
   nlohmann::json report = verification_report(plan, verification);
   report["measured"] = {{"machine", here.label()},
                         {"fused_us", v.fused_us},

@@ -249,7 +249,9 @@ namespace {
 constexpr double kSameSpeed = 0.05;
 
 /// Why the model now prefers another plan to the kept one.
-std::string why_stale(const planner::Plan& kept, const planner::Plan& best, const planner::SpeedLevel& level) {
+std::string why_stale(const planner::Plan& kept, const planner::Plan& best, const FoundModel& found) {
+  if (found.is_at_speed) return "at the speed that the lanes have now";
+  const planner::SpeedLevel level = level_at(found, kept.op);
   const auto has_moved = [](double factor) { return std::abs(std::log(factor)) > std::log1p(kSameSpeed); };
   if (has_moved(level.compute) || has_moved(level.communication)) return level_text(level);
   const bool is_raced = !best.overlaps() || std::ranges::any_of(kept.runners_up, [&](const planner::RunnerUp& other) {
@@ -271,15 +273,20 @@ std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Pl
       .op = plan.op, .machine = plan.fingerprint, .options = options, .may_transfer = false, .is_stopped = is_stopped};
   const auto found = find_model({.given = {}, .kept = kept}, question);
   if (!found || found.value().run_speeds.empty()) return std::nullopt;
-  const CostModel now = planner::assume(as_it_is_now(found.value(), plan.op), options_of(question)).model;
-  const auto best = plan_with(found.value(), question);
+  return staleness_by(found.value(), plan, question);
+}
+
+std::optional<store::Staleness> staleness_by(const FoundModel& found, const planner::Plan& plan,
+                                             const PlanQuestion& question) {
+  const CostModel now = planner::assume(as_it_is_now(found, plan.op), options_of(question)).model;
+  const auto best = plan_with(found, question);
   const auto still = plan.overlaps() ? planner::predict_cut(plan.op, now, plan.variant, plan.cut)
-                                     : predict_uncut_with(found.value(), plan.op, plan.variant);
+                                     : predict_uncut_with(found, plan.op, plan.variant);
   if (!best || !still) return std::nullopt;
   const double loss = still.value().makespan.us / best.value().makespan.us - 1;
   if (!(loss > kStaleLoss) || !std::isfinite(loss)) return std::nullopt;
   return store::Staleness{loss, best.value().cut.text(), best.value().variant.text(),
-                          why_stale(plan, best.value(), level_at(found.value(), plan.op))};
+                          why_stale(plan, best.value(), found)};
 }
 
 } // namespace mc2::finder

@@ -181,10 +181,46 @@ PlanSource kept_plans(Kept kept) {
       }};
 }
 
+namespace {
+
+/// "; its race of 2027-01-31T12:00Z measured a benefit of 20.1 % (18 to 22 %)".
+std::string race_text(const planner::Plan& raced) {
+  const planner::Validation& race = *raced.validation;
+  const std::string when = race.measured_at.empty() ? "" : " of " + race.measured_at.substr(0, 16) + "Z";
+  if (!raced.overlaps()) return "; its race" + when + " found no cut faster than serial";
+  return "; its race" + when + " measured a benefit of " + percent_text(race.benefit) + " (" +
+         percent_interval_text(race.benefit_low, race.benefit_high) + ")";
+}
+
+/// The choice of a race, with its times as the lanes are now. Empty if nothing was raced for the question.
+std::optional<FoundPlan> raced_before(const ModelPlaces& places, const FoundModel& found,
+                                      const PlanQuestion& question) {
+  const bool has_counts = question.options && !question.options->counts.empty();
+  if (!question.time_lanes || !places.kept || has_counts) return std::nullopt;
+  auto kept = places.kept->find_plan({question.op, store::digest(question.machine), tuned_purpose(question)});
+  if (!kept || !kept.value().plan.validation) return std::nullopt;
+  const planner::Plan& raced = kept.value().plan;
+  FoundModel of_variant = found;
+  auto alone = planner::restricted_to(raced.variant, found.model);
+  if (!alone) return std::nullopt;
+  of_variant.model = std::move(alone).value();
+  auto plan = with_prediction(raced, of_variant, question);
+  if (!plan) return std::nullopt;
+  plan.value().makespan.reason += race_text(raced);
+  plan.value().validation.reset(); // it tells of another day's speed
+  FoundPlan answer{unkept(std::move(plan).value()), "kept plans, at the present speed", Origin::Kept};
+  answer.stored.created_at = kept.value().created_at;
+  answer.staleness = staleness_by(found, raced, question);
+  return answer;
+}
+
+} // namespace
+
 PlanSource own_planner(ModelPlaces places) {
   const std::string name = "own planner";
   return {name, [places = std::move(places), name](const PlanQuestion& question) -> Result<FoundPlan> {
             MC2_ASSIGN(const auto model, find_model(places, question));
+            if (auto raced = raced_before(places, model, question)) return *std::move(raced);
             MC2_ASSIGN(auto plan, plan_with(model, question));
             const auto& transfer = model.transfer;
             const bool is_last_resort = is_stopgap(plan);

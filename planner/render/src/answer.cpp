@@ -59,6 +59,13 @@ std::string time_line(const planner::Plan& plan) {
   return time_text(plan.makespan.us) + " instead of " + time_text(plan.serial_us) + interval;
 }
 
+/// Says so where the machine's speed changed during the race by more than cuts usually gain.
+std::string unsteady_text(const planner::Validation& race) {
+  constexpr double kSteady = 1.5;
+  if (!race.spread || race.spread->speed_range <= kSteady) return {};
+  return "; UNSTEADY: serial's runs differed by " + number_text(race.spread->speed_range, 3) + "x";
+}
+
 std::string sure_text(const planner::Plan& plan) {
   if (plan.validation && plan.strategy == "refined")
     return "measured: imported, " + std::to_string(plan.validation->pair_count) +
@@ -67,7 +74,8 @@ std::string sure_text(const planner::Plan& plan) {
     return std::string(plan.is_undecided() ? planner::kUndecided : "measured: ") + "raced on this machine, " +
            std::to_string(plan.validation->pair_count) + " pairs" +
            (plan.validation->measured_at.empty() ? "" : ", " + plan.validation->measured_at.substr(0, 16) + "Z") +
-           (plan.is_undecided() ? "; mc2 tune --fresh with a longer --budget asks again" : "");
+           (plan.is_undecided() ? "; mc2 tune --fresh with a longer --budget asks again"
+                                : unsteady_text(*plan.validation));
   if (!(plan.makespan.us > 0)) return plan.makespan.reason.empty() ? "no model" : plan.makespan.reason;
   return std::string(to_string(plan.makespan.provenance)) + ": " + plan.makespan.reason;
 }

@@ -253,7 +253,10 @@ double beyond_spread(const Problem& problem, const VariantCost& cost, const Lane
 LaneLengths serial_lengths(const Problem& problem, const VariantCost& serial) {
   LaneLengths lengths = read_lengths(problem, Cut{{problem.rows}});
   const bool is_measured = &serial == problem.serial_cost && !problem.routed;
-  if (is_measured) lengths.compute = {};
+  if (is_measured)
+    lengths.compute = {};
+  else if (!problem.routed && problem.multiplies_at_once)
+    lengths.compute.largest = problem.all_rows();
   return lengths;
 }
 
@@ -318,7 +321,10 @@ BenefitInterval benefit_interval_of(const Problem& problem, const VariantCost& c
     const double by_shape = explained_gain_us(problem, cost, plan.cut, plan.makespan.us, serial) / plan.serial_us;
     half_width = std::hypot(by_speed, by_shape, std::hypot(problem.spread(cost).overlap, beyond) * expected);
   }
-  return {1 - expected - half_width, std::min(1.0, 1 - expected + half_width)};
+  // Two lanes at once save at most the time of the shorter one, i.e. half, unless the cut saves work, too.
+  const bool saves_work = &cost != &serial || cost.compute.slowdown < 1 || cost.communication.slowdown < 1;
+  const double most = saves_work ? 1.0 : std::max(0.5, 1 - expected);
+  return {1 - expected - half_width, std::min(most, 1 - expected + half_width)};
 }
 
 std::string range_text(const CostCurve& curve) {
@@ -427,6 +433,7 @@ Problem make_problem(const OpSpec& op, const CostModel& model, const PlanOptions
           serial_compute_ratio(op, model.fingerprint),
           serial ? model.cost_of(serial->variant) : nullptr,
           serial ? serial->compute_us : 0,
+          traits.has_local_part && model.fingerprint.is_elsewhere(),
           options.require_significant_gain && !has_analytic_curve(model),
           options.counts.empty() ? nullptr : std::make_shared<const RoutedRows>(op, options.counts)};
 }

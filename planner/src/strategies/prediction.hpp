@@ -30,10 +30,13 @@ struct Problem {
   const OpTraits& traits;
   std::int64_t rows; ///< length of the cut axis
   double message_bytes_per_unit;
-  const StopCheck* stop_check = nullptr;              ///< null: nobody may stop it
-  double serial_compute_ratio = 1;                    ///< planner::serial_compute_ratio()
-  const VariantCost* serial_cost = nullptr;           ///< of the variant whose serial run is known; null: none
-  double known_serial_compute_us = 0;                 ///< time of that run's matmul
+  const StopCheck* stop_check = nullptr;    ///< null: nobody may stop it
+  double serial_compute_ratio = 1;          ///< planner::serial_compute_ratio()
+  const VariantCost* serial_cost = nullptr; ///< of the variant whose serial run is known; null: none
+  double known_serial_compute_us = 0;       ///< time of that run's matmul
+  /// Whether a serial run multiplies all rows in one matmul, after they have arrived, with a curve that is one of such
+  /// matmuls: for kinds with a local part, on a machine that mc2 does not run on.
+  bool multiplies_at_once = false;
   bool requires_significance = true;                  ///< the option; false for a model with an analytic curve
   std::shared_ptr<const RoutedRows> routed = nullptr; ///< set if the options have counts
 
@@ -93,10 +96,16 @@ struct Problem {
   /// Time of a rank's local part with unequal splits.
   [[nodiscard]] double local_us(const VariantCost& cost, int rank) const;
 
+  /// The rows of all ranks together in the unit of the cut axis, in which the other ranks' rows are `rows`.
+  [[nodiscard]] double all_rows() const noexcept {
+    return static_cast<double>(rows) * op.world_size / (op.world_size - 1);
+  }
+
  private:
   /// Time of the uncut matmul with equal splits.
   [[nodiscard]] double full_compute_us(const VariantCost& cost) const {
     if (&cost == serial_cost) return known_serial_compute_us;
+    if (multiplies_at_once && !cost.local_compute) return compute_us(cost, all_rows());
     return serial_compute_ratio * (cost.local_us(op) + compute_us(cost, rows));
   }
   [[nodiscard]] SerialParts routed_serial_parts(const VariantCost& cost) const;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/text.hpp"
 #include "strategies/family.hpp"
 #include "strategies/member_score.hpp"
@@ -107,12 +108,14 @@ std::string loss_reason(const Timeline& winner, const Timeline& loser) {
                                 : time_text(tail) + " more after the first lane has ended");
 }
 
-std::string choice_reason(const Plan& plan) {
+/// @param compared_count  cuts that were compared, uncut included
+std::string choice_reason(const Plan& plan, const PlanOptions& options, std::int64_t compared_count) {
   const std::string work(to_string(traits_of(plan.op.kind).work));
   const Exposure exposed = exposure(plan.timeline);
   if (!plan.is_cut() && plan.timeline.overlap_us > 0)
-    return "uncut: the lanes overlap as it is, and no cut of the family is predicted faster";
-  if (!plan.is_cut()) return "do not cut: no cut of the family is predicted faster than " + work + " then collective";
+    return "uncut: the lanes overlap as it is, and no cut is predicted faster";
+  if (!plan.is_cut() && compared_count == 1) return "do not cut: " + no_legal_cut_text(plan.op, options);
+  if (!plan.is_cut()) return "do not cut: no cut is predicted faster than " + work + " then collective";
   return std::string(to_string(plan.bound)) + " bound; exposed: " + time_text(exposed.head_us) + " before and " +
          time_text(exposed.tail_us) + " after the overlap";
 }
@@ -133,7 +136,7 @@ void add_runners_up(const Problem& problem, const Shortlist& shortlist, const Va
 
 Certificate certify(const Problem& problem, std::int64_t candidate_count) {
   const std::int64_t step = family_step(problem.rows, problem.options);
-  std::string text = "all " + std::to_string(candidate_count) + " legal cuts compared";
+  std::string text = "all " + std::to_string(candidate_count) + " cuts into equal blocks and one odd one compared";
   if (step != problem.options.alignment)
     text += "; long blocks in steps of " + std::to_string(step) + " " + std::string(to_string(cut_axis(problem.op))) +
             ", coarser than the alignment, because the cut axis is long";
@@ -208,8 +211,8 @@ Plan plan_over_tables(std::span<const Problem> tables, double quantile) {
   const auto shown =
       static_cast<std::size_t>(std::ranges::min_element(makespans_us, {}, distance_us) - makespans_us.begin());
   Plan plan = predict(tables[shown], *chosen.cost, chosen_cut, "search");
-  plan.reason =
-      is_sure ? choice_reason(plan) : unsure_reason(plan, cut, gain_us / uncut.score_us, explained_us / uncut.score_us);
+  plan.reason = is_sure ? choice_reason(plan, first.options, candidate_count)
+                        : unsure_reason(plan, cut, gain_us / uncut.score_us, explained_us / uncut.score_us);
   plan.reason += tables_reason(makespans_us, chosen.score_us, quantile, shown);
   add_runners_up(tables[shown], shortlist, *uncut.cost, plan);
   plan.certificate = certify(first, candidate_count);
@@ -227,7 +230,7 @@ Plan plan_by_search(const Problem& problem) {
 
   const Scored& best = shortlist.entries().front();
   Plan plan = predict(problem, *best.cost, cut_of(problem, best), "search");
-  plan.reason = choice_reason(plan);
+  plan.reason = choice_reason(plan, problem.options, candidate_count);
   plan = require_significance(problem, std::move(plan), uncut);
   add_runners_up(problem, shortlist, uncut_cost, plan);
   plan.certificate = certify(problem, candidate_count);

@@ -174,9 +174,15 @@ Error missing_times(const Profile& profile, const Series& series) {
     return {ErrorCode::CannotFit, series.text(), "there are no samples to fit"};
   const bool is_matmul = series.component == Component::Matmul;
   const std::string lane(is_matmul ? "matmul" : to_string(planner::collective_of(profile.op.kind)));
+  // Few rows are cut into columns, so that their matmuls are those of this m with several n.
+  const bool wants_columns = is_matmul && planner::cut_axis(profile.op) == planner::CutAxis::Columns;
+  const std::string m = std::to_string(profile.op.m);
   return {ErrorCode::CannotFit, "device",
           "'" + std::string(profile.fingerprint.field("device")) + "' has no " + lane + " times for " +
-              profile.op.text() + "; import a log that has them for it, too (mc2 import)"};
+              profile.op.text() +
+              (wants_columns ? ", whose blocks are columns; import a log of matmuls of m=" + m +
+                                   " with three n or more by mc2 import --m " + m
+                             : "; import a log that has them for it, too (mc2 import)")};
 }
 
 Result<planner::LaneCost> fit_lane(const Profile& profile, const Series& series, const Drift& drift,

@@ -106,7 +106,11 @@ Result<OpSpec> find_operator(const TimingSet& timings, const ImportQuestion& que
   if (question.dtype || found.dtypes.size() == 1)
     op.dtype = question.dtype ? *question.dtype : *found.dtypes.begin();
   else
-    missing.add("the element type (--dtype)");
+    missing.add(found.dtypes.empty()
+                    ? "the element type (--dtype)"
+                    : "which of their element types: " + list_text(found.dtypes, [](planner::DType type) {
+                        return to_string(type);
+                      }) + " (--dtype)");
   if (question.world_size || found.world_sizes.size() == 1)
     op.world_size = question.world_size ? *question.world_size : *found.world_sizes.begin();
   else

@@ -35,11 +35,10 @@ void ImportReport::add(const LineVerdict& verdict) {
   group.last_line = verdict.line;
 }
 
-Result<void> ImportedLogs::add(const std::string& name, const LogSummary& summary, const std::string& device) {
+Result<void> ImportedLogs::add(const std::string& name, const LogSummary& summary) {
   for (const auto& [key, value] : summary.facts) {
     const auto [known, is_new] = facts.try_emplace(key, value);
-    const bool is_named = key == "device" && !device.empty(); // the user's name stands for all devices
-    if (is_new || known->second == value || is_named) continue;
+    if (is_new || known->second == value) continue;
     return Error{ErrorCode::InvalidSpec, "files",
                  "the logs disagree in " + key + ": '" + known->second + "' and '" + value +
                      "'; import them apart, under different --device names"};

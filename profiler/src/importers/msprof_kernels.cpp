@@ -167,8 +167,9 @@ class KernelLog {
   [[nodiscard]] std::optional<std::chrono::nanoseconds> duration(std::int64_t line) {
     const std::string_view cell = cells_[kDuration];
     const auto time = is_missing(cell) ? std::nullopt : parse_us(cell);
-    if (!time) sink_.bad(line, "'" + shown(cell) + "' is no duration");
-    if (time && time->count() <= 0) sink_.bad(line, "a duration of " + shown(cell) + " us; must be above 0");
+    if (!time)
+      sink_.bad(line, "'" + shown(cell) + "' is no duration; legal: microseconds, with a decimal point, up to 11 days");
+    if (time && time->count() <= 0) sink_.bad(line, "a duration of " + shown(cell) + " us; must be at least 0.001");
     return time && time->count() > 0 ? time : std::nullopt;
   }
 

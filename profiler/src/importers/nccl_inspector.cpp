@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "event_name.hpp"
@@ -41,8 +42,16 @@ double number(const json& object, const char* key) {
 void read_numbers(std::int64_t line, const json& header, const json& run, Collective collective, LogSink& sink) {
   const auto ranks = whole(header, "n_ranks"), rank = whole(header, "rank"), bytes = whole(run, "coll_msg_size_bytes"),
              time_us = whole(run, "coll_exec_time_us"), number_of_run = whole(run, "coll_sn");
-  if (!ranks || !rank || !bytes || !time_us || !number_of_run)
-    return sink.bad(line, "n_ranks, rank, coll_sn, coll_msg_size_bytes or coll_exec_time_us is no whole number");
+  for (const auto& [is_read, object, key] : {std::tuple(ranks.has_value(), &header, "n_ranks"),
+                                             {rank.has_value(), &header, "rank"},
+                                             {bytes.has_value(), &run, "coll_msg_size_bytes"},
+                                             {time_us.has_value(), &run, "coll_exec_time_us"},
+                                             {number_of_run.has_value(), &run, "coll_sn"}})
+    if (!is_read) {
+      const auto at = object->find(key);
+      const std::string value = at == object->end() ? "missing" : "'" + shown(at->dump()) + "'";
+      return sink.bad(line, std::string(key) + " is " + value + "; legal: whole numbers from 0 on");
+    }
   const std::string communicator = text(header, "id");
   if (communicator.empty() || *rank >= *ranks)
     return sink.bad(line, "its communicator has no id, or its rank is none of it");

@@ -288,7 +288,9 @@ class KernelTrace {
     release_collectives(lane, kernel.start);
     for (HeldCollective& held : lane.held) held.is_alone = false;
     const bool is_alone = kernel.start >= lane.collective_end;
-    if (lane.matmul && ranged.number == lane.matmul->number) {
+    if (lane.matmul && ranged.number == lane.matmul->number && has_sizes(ranged, first, lane.matmul->timing)) {
+      sink_.skip(kernel.line,
+                 "a further kernel of the matmul of line " + std::to_string(lane.matmul->line) + ", whose time has it");
       Matmul& matmul = *lane.matmul;
       const std::int64_t time_ns = matmul.timing.time.count() + (kernel.end - kernel.start);
       matmul.timing.time = std::chrono::nanoseconds(std::min(time_ns, 2 * kMaxTimeNs)); // no overflow; still refused
@@ -303,6 +305,14 @@ class KernelTrace {
       begin_matmul(lane, kernel, ranged, first, is_alone && is_apart);
     }
     lane.matmul_end = std::max(lane.matmul_end, kernel.end);
+  }
+
+  /// Whether the operator multiplies matrices of the timing's sizes. Operators of several processes may have one
+  /// number.
+  [[nodiscard]] static bool has_sizes(const RangedOperator& ranged, std::size_t first, const Timing& timing) {
+    if (ranged.operands.size() < first + 2) return false;
+    const auto &a = ranged.operands[first], &b = ranged.operands[first + 1];
+    return !find_operands_fault(a, b) && timing.m == a[0] && timing.n == b[1] && timing.k == a[1];
   }
 
   void begin_matmul(Lane& lane, const Kernel& kernel, const RangedOperator& ranged, std::size_t first, bool is_alone) {

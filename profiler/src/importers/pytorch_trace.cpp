@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -265,6 +267,9 @@ class Handler final : public JsonHandler {
   void take_collective_kernel() {
     if (nccl_count_++ == kMaxKept) --nccl_count_;
     if (nccl_count_ == kMaxKept) return leave_behind("behind the first 262143 collectives");
+    // Tools that merge traces write events twice.
+    if (!known_collectives_.emplace(event_.device, interval_.start, interval_.end).second)
+      return sink_.skip(pieces_.line(), "the same event as an earlier one");
     while_collective_.add(event_.device, interval_);
     if (event_.collective.empty()) return sink_.skip(pieces_.line(), "kernel of NCCL that says nothing of its message");
     CollectiveKernel kernel{
@@ -386,8 +391,9 @@ class Handler final : public JsonHandler {
   LogSink& sink_;
   bool is_in_events_ = false;
   std::string root_key_, key_, argument_;
-  std::int64_t rank_ = -1;           ///< rank of the trace; -1: not stated yet
-  Interval interval_;                ///< interval of the current kernel
+  std::int64_t rank_ = -1; ///< rank of the trace; -1: not stated yet
+  Interval interval_;      ///< interval of the current kernel
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> known_collectives_; ///< device, start and end
   std::int64_t horizon_ = INT64_MAX; ///< start of the first kernel that was left out
   std::size_t nccl_count_ = 0;
   bool names_operators_ = false; ///< whether any kernel does

@@ -155,7 +155,7 @@ Result<Response> import_log(Context& context, const Call& call) {
   if (!read && read.error().code == ErrorCode::Cancelled)
     return problem(413, "the log takes longer than 20 s to read; import it in parts", call.request.id);
   if (!read) return as_parameters(read.error());
-  if (auto added = logs.add("log", read.value(), request.terms.device); !added) return as_parameters(added.error());
+  if (auto added = logs.add("log", read.value()); !added) return as_parameters(added.error());
   json document = report_of(read.value(), report, logs);
   if (request.names_lines) {
     document["every_line"] = std::move(every_line.lines);

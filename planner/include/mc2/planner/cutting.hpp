@@ -30,6 +30,10 @@ struct BackendAlignment {
 /// most 16 blocks. PlanOptions' defaults for an unknown backend.
 [[nodiscard]] PlanOptions default_options_on(const Fingerprint& machine);
 
+/// Says that these options leave no cut of the operator: "blocks of at least 64 rows, in steps of 64 and at most 64 of
+/// them, leave no cut of 100 rows".
+[[nodiscard]] std::string no_legal_cut_text(const OpSpec& op, const PlanOptions& options);
+
 /// Whether a variant of the machine's backend can exchange unequal splits of an operator. True for unknown backends.
 [[nodiscard]] bool takes_counts(const Fingerprint& machine, const OpSpec& op, const Variant& variant);
 

@@ -67,7 +67,7 @@ std::vector<std::string> provenance_lines(const planner::Plan& plan) {
 std::vector<std::string> provenance_lines(const planner::PlanRanges& ranges) {
   std::vector<std::string> lines{ranges.op.text() + ", from m=" + std::to_string(ranges.first_m) + " on",
                                  "predicted: at each of " + std::to_string(ranges.planned_count) + " m at most " +
-                                     percent_text(ranges.loss(), 2) + " slower than the best cut; " +
+                                     percent_text(ranges.loss(), 2) + " slower than the plan of that m alone; " +
                                      std::string(to_string(ranges.provenance())),
                                  "machine: " + ranges.fingerprint.label()};
   for (const planner::PlanGap& gap : ranges.gaps)

@@ -54,9 +54,8 @@ struct ImportedLogs {
 
   /// Adds a log's summary. Its timings are already in `timings`.
   /// @param name  the log's name, for messages
-  /// @param device  the device that the user names for all logs; the logs may then name different ones. May be empty
   /// Errors: InvalidSpec where the facts of two logs contradict each other.
-  [[nodiscard]] Result<void> add(const std::string& name, const LogSummary& summary, const std::string& device);
+  [[nodiscard]] Result<void> add(const std::string& name, const LogSummary& summary);
   /// Succeeds when at least one timing was taken. Errors: InvalidSpec with the open questions, or CannotFit when there
   /// are none.
   [[nodiscard]] Result<void> require_timings() const;

@@ -198,6 +198,9 @@ inline constexpr double kStaleLoss = 0.02;
 [[nodiscard]] std::optional<store::Staleness> staleness_of(const Kept& kept, const planner::Plan& plan,
                                                            const std::optional<planner::PlanOptions>& options = {},
                                                            const planner::StopCheck& is_stopped = nullptr);
+/// The same by a model that was found for the question, whether or not the operator has run.
+[[nodiscard]] std::optional<store::Staleness> staleness_by(const FoundModel& found, const planner::Plan& plan,
+                                                           const PlanQuestion& question);
 
 } // namespace mc2::finder
 

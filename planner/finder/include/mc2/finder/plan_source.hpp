@@ -96,7 +96,8 @@ struct PlanSource {
 /// a question with counts of rows or with `time_lanes`.
 [[nodiscard]] PlanSource kept_plans(Kept kept);
 
-/// Makes the plan itself, by find_model() and plan_with().
+/// Makes the plan itself, by find_model() and plan_with(). For a question with `time_lanes` that has a kept plan that
+/// was raced, the choice stays the race's, and only its times are predicted anew.
 [[nodiscard]] PlanSource own_planner(ModelPlaces places);
 
 } // namespace mc2::finder
