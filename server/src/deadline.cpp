@@ -18,7 +18,8 @@ Deadline::Reason Deadline::look() {
   constexpr std::chrono::milliseconds kBetweenLooks{100};
   const auto now = std::chrono::steady_clock::now();
   if (now - request_->arrived >= allowed_) return Reason::Time;
-  if (*is_draining_ && now - request_->arrived >= kDrainTime) return Reason::Draining;
+  if (*is_draining_ && !drains_since_) drains_since_ = now;
+  if (drains_since_ && now - *drains_since_ >= kDrainTime) return Reason::Draining;
   if (!request_->is_given_up || now < next_look_) return Reason::None;
   next_look_ = now + kBetweenLooks;
   return request_->is_given_up() ? Reason::GivenUp : Reason::None;

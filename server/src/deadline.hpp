@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "http/target.hpp"
 #include "mc2/planner/error.hpp"
@@ -11,7 +12,7 @@
 namespace mc2::server {
 
 /// Says when planning for a question has to end: when its parameter deadline_ms is up, when the client has gone, or,
-/// once the service ends, kDrainTime after the request arrived. The request must outlive it. Threads: one.
+/// once the service ends, kDrainTime after that began. The request must outlive it. Threads: one.
 class Deadline {
  public:
   static constexpr std::chrono::milliseconds kUsual{2'000}, kLongest{60'000}, kDrainTime{500};
@@ -37,6 +38,7 @@ class Deadline {
   const Request* request_;
   std::chrono::milliseconds allowed_; ///< since the request arrived
   const std::atomic<bool>* is_draining_;
+  std::optional<std::chrono::steady_clock::time_point> drains_since_; ///< as seen here
   Reason reason_ = Reason::None;
   std::chrono::steady_clock::time_point next_look_; ///< when to look again for the client, by a system call
 };

@@ -28,8 +28,9 @@ using planner::Plan;
 using store::StoredFingerprint;
 
 constexpr std::size_t kNamedDigits = 12; ///< digits of a digest that messages show
-constexpr std::size_t kShownValue = 64;  ///< bytes of a field that messages show
-constexpr int kMaxTries = 100;           ///< during an import the store changes every few milliseconds
+constexpr std::size_t kNamedMachines = 8, kShownLabel = 200;
+constexpr std::size_t kShownValue = 64; ///< bytes of a field that messages show
+constexpr int kMaxTries = 100;          ///< during an import the store changes every few milliseconds
 
 /// By label, the fields in which machines of that label differ. Other machines are told apart by their labels.
 std::map<std::string, std::set<std::string>> differing_fields(const std::vector<StoredFingerprint>& machines) {
@@ -47,12 +48,15 @@ std::map<std::string, std::set<std::string>> differing_fields(const std::vector<
   return fields;
 }
 
-/// The machines for a message: "DIGEST (LABEL; FIELD VALUE, ...), ...", with the number of ranks where they have one.
-std::string named(const std::vector<StoredFingerprint>& machines) {
+/// The machines for a message: "DIGEST (LABEL; FIELD VALUE, ...), ...", with the number of ranks where they have one,
+/// and how many more than kNamedMachines there are.
+std::string named(std::vector<StoredFingerprint> machines) {
+  const std::size_t count = machines.size();
+  machines.resize(std::min(count, kNamedMachines));
   auto differing = differing_fields(machines);
   std::vector<std::string> names;
   for (const auto& machine : machines) {
-    const std::string label = machine.fingerprint.label();
+    const std::string label = machine.fingerprint.label().substr(0, kShownLabel);
     std::set<std::string>& told = differing[label];
     if (machine.fingerprint.fields.contains("ranks")) told.insert("ranks");
     const auto field_text = [&](const std::string& field) {
@@ -61,6 +65,8 @@ std::string named(const std::vector<StoredFingerprint>& machines) {
     names.push_back(machine.digest.substr(0, kNamedDigits) + " (" + label + (told.empty() ? "" : "; ") +
                     list_text(told, field_text) + ")");
   }
+  if (count > machines.size())
+    names.push_back(std::to_string(count - machines.size()) + " more (GET /v1/fingerprints)");
   return list_text(names);
 }
 
@@ -413,6 +419,7 @@ KeyedQuestion with_key(PlanQuestion question) {
   std::string key = question.machine + " " + store::encode(question.request);
   for (const auto& [field, value] : question.machine_fields)
     key += " " + field + "=" + std::to_string(value.size()) + ":" + value;
+  if (question.request.has_max_block_count) key += " as many blocks as said"; // which the document cannot say
   if (!question.topology.empty()) key += " topology=" + question.topology;
   if (!question.may_transfer) key += " no transfer";
   if (question.llm)

@@ -34,7 +34,8 @@ std::string StoreGate::advice(StoreState state) const {
       return "the store's file was deleted, moved or replaced; put it back, or start the service anew";
     case StoreState::Unreadable: return "the store cannot be read; mc2 db check says what is wrong";
     case StoreState::Rewound:
-      return "the store's file was replaced by an earlier copy of it; start the service anew: until then it takes no "
+      return "the store's file was replaced by an earlier copy of it or by another store; start the service anew: "
+             "until then it takes no "
              "writes, and lets in the tokens that it knew";
     case StoreState::DiskFull:
       return "less than " + bytes_text(static_cast<std::int64_t>(least_free_bytes_)) + " free on the store's disk (" +
@@ -91,7 +92,21 @@ void StoreGate::raise_revision(std::int64_t seen) {
 
 void StoreGate::refresh_now() {
   // Where the file cannot be read, the revision stays, and so do the cached answers.
+  if (const auto found = writer_.position()) {
+    const std::lock_guard lock(position_mutex_);
+    position_ = found.value();
+  }
   if (const auto found = writer_.revision()) raise_revision(found.value());
+}
+
+std::optional<store::Position> StoreGate::position() {
+  const std::lock_guard lock(position_mutex_);
+  return position_;
+}
+
+void StoreGate::raise_position(const store::Position& seen) {
+  const std::lock_guard lock(position_mutex_);
+  if (!position_ || position_->revision < seen.revision) position_ = seen;
 }
 
 Result<void> StoreGate::require_own_file() const {
@@ -102,14 +117,16 @@ Result<void> StoreGate::require_own_file() const {
 
 Result<void> StoreGate::look() {
   return read([this](const store::Store& store) -> Result<void> {
-    const std::int64_t known = revision_;
+    if (const auto known = position()) { // known before the file is read, so the file has it
+      MC2_ASSIGN(const bool has_it, store.has_been_at(*known));
+      is_rewound_ = is_rewound_ || !has_it;
+    }
+    // Revisions that an older mc2 made for tokens have no position.
+    if (const auto seen = store.position()) raise_position(seen.value());
     MC2_ASSIGN(const auto seen, store.revision());
-    // A single older revision is no copy: the file was read just before a write of this service, which revision_ has
-    // already.
-    looks_behind_ = seen < known ? looks_behind_ + 1 : 0;
-    MC2_ASSIGN(const auto tokens, store.token_revision());
-    is_rewound_ = is_rewound_ || looks_behind_ > 1 || tokens < told_tokens_;
     raise_revision(seen);
+    MC2_ASSIGN(const auto tokens, store.token_revision());
+    is_rewound_ = is_rewound_ || tokens < told_tokens_;
     // An earlier copy has no later tokens, and revoked ones are still valid there.
     if (tokens == told_tokens_ || is_rewound_) return {};
     MC2_TRY(on_tokens_(store)); // on an error told_tokens_ stays, so the next look calls it again

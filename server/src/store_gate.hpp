@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -27,7 +28,7 @@ enum class StoreState : std::uint8_t {
   Well,
   Gone,       ///< its path has another file or none: open connections use a file that nobody else sees
   Unreadable, ///< at the last look
-  Rewound,    ///< an earlier copy was written over the file
+  Rewound,    ///< an earlier copy, or another store, was written over the file
   DiskFull,   ///< less free space than `least_free_bytes`: there may be no room for the next document
 };
 
@@ -62,7 +63,7 @@ class StoreGate {
   }
 
   /// Errors: Unreadable, with advice, if the store's path has another file than the one that was opened, or an earlier
-  /// copy of it.
+  /// copy of it or another store was written over it.
   [[nodiscard]] Result<void> require_own_file() const;
 
   /// Runs `body` on the write connection, one call at a time. Errors: those of `body` and of require_own_file().
@@ -93,7 +94,9 @@ class StoreGate {
   [[nodiscard]] Result<std::unique_ptr<store::Store>> borrow();
   void give_back(std::unique_ptr<store::Store> reader);
   void raise_revision(std::int64_t seen);
-  /// Reads the revision after a write. The caller holds writer_mutex_.
+  [[nodiscard]] std::optional<store::Position> position();
+  void raise_position(const store::Position& seen);
+  /// Reads the position after a write. The caller holds writer_mutex_.
   void refresh_now();
   /// Reads the revision and, if they have changed, the tokens. Errors: those of reading, and of `on_tokens`.
   [[nodiscard]] Result<void> look();
@@ -108,14 +111,15 @@ class StoreGate {
   std::mutex readers_mutex_;
   std::vector<std::unique_ptr<store::Store>> readers_; ///< idle; under readers_mutex_
   std::atomic<std::int64_t> revision_{0};
+  std::mutex position_mutex_;
+  std::optional<store::Position> position_; ///< the newest that the file is known to have; under position_mutex_
   std::atomic<StoreState> state_{StoreState::Well};
   std::atomic<std::uint64_t> free_bytes_{0}; ///< of the store's disk at the last look
   OnTokens on_tokens_;
   OnState on_state_;
   OnRise on_rise_;
   std::int64_t told_tokens_ = -1; ///< of the tokens that on_tokens_ took; the watcher's only
-  int looks_behind_ = 0;          ///< looks in a row that saw an older revision than is known; the watcher's only
-  bool is_rewound_ = false;       ///< an earlier copy was written over the file; the watcher's only
+  bool is_rewound_ = false;       ///< another copy was written over the file; the watcher's only
   std::jthread watcher_;          ///< last, so that it is destroyed first
 };
 

@@ -236,6 +236,28 @@ class ChangesTest(ServiceTest):
         time.sleep(1)
         self.assertLess((used() - before) / os.sysconf("SC_CLK_TCK"), 0.5, "of a second, for one client that waits")
 
+    def test_another_course_of_the_store_in_its_place_takes_no_writes(self):
+        start = self.store.read_bytes()
+        service = self.start()
+        service.json("POST", "/v1/plans", self.plan(service, k=80), status=201)
+        service.stop()
+        other_course = self.store.read_bytes()
+        self.store.write_bytes(start)
+        service = self.start()
+        service.json("POST", "/v1/plans", self.plan(service, k=96), status=201)
+        with open(self.store, "r+b") as file:  # as many changes as the service knows, but not the same
+            file.write(other_course)
+            file.truncate()
+        for _ in range(400):
+            if service.request("GET", "/readyz")[0] == 503:
+                break
+            time.sleep(0.02)
+        status, _, body = service.request("POST", "/v1/plans", json.dumps(self.plan(service, k=64)))
+        self.assertEqual(status, 503)
+        self.assertIn("another store", json.loads(body)["detail"])
+        service.stop()
+        self.succeed("db", "check", "--store", self.store)
+
     def test_requests_that_wait_are_counted_once_with_what_they_end_with(self):
         service = self.start("--watchers", 1)
         epoch = service.json("GET", "/v1/changes")["epoch"]

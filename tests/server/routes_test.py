@@ -566,8 +566,12 @@ class RoutesTest(ServiceTest):
         for options in ({}, {"options": {"max_block_count": 64}}):
             answer = self.service.json("POST", f"/v1/plan?machine={machine}", {**request, **options})
             self.assertEqual((answer["source"], answer["digest"]), ("stored", digest), options)
-        answer = self.service.json("GET", f"/v1/plan?{SHAPE_QUERY}&machine={machine}")
+        question = f"/v1/plan?{SHAPE_QUERY}&machine={machine}"
+        answer = self.service.json("GET", question)
         self.assertEqual((answer["source"], answer["digest"]), ("stored", digest))
+        # Only a query can say that 64 are meant. It is another question, also for the cache.
+        self.assertNotIn(digest.encode(), self.service.request("GET", question + "&max_block_count=64")[2])
+        self.assertEqual(self.service.json("GET", question)["digest"], digest)
 
     def test_equal_questions_get_equal_bytes_until_the_plan_is_replaced(self):
         first = self.service.request("GET", f"/v1/plan?{SHAPE_QUERY}")

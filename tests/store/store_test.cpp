@@ -159,7 +159,7 @@ TEST(Store, MissingPlanNamesWhatTheStoreHas) {
   expect_error(store.find_plan(key_of(examples::plan())), ErrorCode::NotFound,
                "for this machine it has matmul_all_reduce m=2048 n=512 k=256 f32 x2");
   expect_error(store.find_plan(key_of(examples::plan(2048, "Other CPU"))), ErrorCode::NotFound,
-               "only for another machine or version it has matmul_all_reduce m=2048");
+               "only for other machines, links or versions it has matmul_all_reduce m=2048");
   ASSERT_TRUE(store.put_plan(examples::plan(), "nightly", kNow).ok());
   expect_error(store.find_plan(key_of(examples::plan())), ErrorCode::NotFound, "it has plans of it as nightly");
 }
@@ -337,7 +337,7 @@ TEST(Store, SamplesOfAnotherSizeOrMachineStayApart) {
   ASSERT_TRUE(store.append_samples(profile.op, profile.fingerprint, profile.samples, kNow).ok());
   expect_error(store.find_profile(examples::op(2048), profile.fingerprint), ErrorCode::NotFound, "m=1024");
   expect_error(store.find_profile(profile.op, examples::fingerprint("Other CPU")), ErrorCode::NotFound,
-               "only for another machine");
+               "only for other machines");
 }
 
 TEST(Store, ModelAnswersForItsOperatorAndOtherRowCounts) {
@@ -576,6 +576,21 @@ TEST(Store, ValueThatCouldNotBeReadBackIsNotKept) {
   sample.block_count = 0;
   expect_error(store.append_samples(examples::op(), examples::fingerprint(), {&sample, 1}, kNow),
                ErrorCode::InvalidSpec, "samples[0].block_count");
+  sample = examples::sample();
+  sample.component = planner::Component::Matmul;
+  sample.message_bytes = sample.block_rows = 0;
+  expect_error(store.append_samples(examples::op(), examples::fingerprint(), {&sample, 1}, kNow),
+               ErrorCode::InvalidSpec, "samples[0].block_rows: is 0; must be above 0");
+  plan = examples::plan();
+  plan.validation->benefit = plan.validation->benefit_high = 0.99;
+  expect_error(store.put_plan(plan, "tuned", kNow), ErrorCode::InvalidSpec, "validation.benefit: is 0.99, but");
+  planner::Fingerprint of_four = examples::fingerprint();
+  of_four.fields["ranks"] = "4";
+  expect_error(store.add_measurement(of_four, examples::measurement(), kNow), ErrorCode::InvalidSpec,
+               "ranks: 2, but the machine has 4");
+  model = examples::model();
+  model.fingerprint = of_four;
+  expect_error(store.put_model(model, kNow), ErrorCode::InvalidSpec, "ranks: 2, but the machine has 4");
   EXPECT_EQ(store.stats().value().plan_count, 0);
 }
 

@@ -65,9 +65,11 @@ struct ServeCommand {
   [[nodiscard]] Result<ExitCode> run();
 };
 
+const std::string kVariablePrefix = "MC2_SERVE_";
+
 /// The environment variable of an option: MC2_SERVE_PORT for "port".
 std::string variable_of(const std::string& option) {
-  std::string variable = "MC2_SERVE_" + option;
+  std::string variable = kVariablePrefix + option;
   for (char& c : variable) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return variable;
 }
@@ -102,6 +104,18 @@ CLI::Validator a_size() { return whole_number(0, std::numeric_limits<std::int64_
 CLI::Validator within(server::WholeRange legal) { return whole_number(legal.low, legal.high); }
 
 CLI::Validator a_rate() { return real_number(0, server::kMostPerSecond); }
+
+/// Tells of variables that look like settings and are none. They are no error: Kubernetes makes such ones of a
+/// service's name.
+void note_unknown_variables(const CLI::App& app) {
+  std::set<std::string> known;
+  for (const CLI::Option* option : app.get_options()) known.insert(option->get_envname());
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string name(*each, std::strcspn(*each, "="));
+    if (name.starts_with(kVariablePrefix) && !known.contains(name))
+      std::cerr << "mc2: note: " + name + " is set, but mc2 serve has no such setting; mc2 serve --help lists them\n";
+  }
+}
 
 void ServeCommand::add_to(CLI::App& app) {
   options = &app;
@@ -386,6 +400,7 @@ Result<std::unique_ptr<server::Service>> open_service(const server::Config& conf
 Result<ExitCode> ServeCommand::run() {
   MC2_ASSIGN(const auto config, complete());
   in_force = texts_of(*options);
+  note_unknown_variables(*options);
   raise_descriptor_limit(config.limits.connection_count);
   const BlockedSignals signals; // before any thread starts
   std::stop_source opening;

@@ -217,6 +217,18 @@ std::optional<std::int64_t> Store::Impl::nonce_of(std::int64_t revision) const {
   return statement.executeStep() ? std::optional(statement.getColumn(0).getInt64()) : std::nullopt;
 }
 
+Result<bool> Store::has_been_at(const Position& position) const {
+  return impl_->read("Store::has_been_at", [&]() -> Result<bool> {
+    // A file that was copied over another may have the same change counter, by which SQLite tells whether its pages
+    // hold.
+    sqlite3_db_release_memory(impl_->database.getHandle());
+    MC2_ASSIGN(const auto newest, impl_->revision());
+    if (position.revision > newest) return false;
+    if (const auto nonce = impl_->nonce_of(position.revision)) return *nonce == position.nonce;
+    return position.revision < impl_->oldest_told(); // too old to be told
+  });
+}
+
 Result<Changes> Store::rows_since(const Position& position) const {
   return impl_->read("Store::rows_since", [&]() -> Result<Changes> {
     MC2_ASSIGN(const auto newest, impl_->revision());

@@ -4,14 +4,19 @@
 
 #include <string>
 
+#include "mc2/planner/text.hpp"
+#include "waiting.hpp"
+
 namespace mc2::store {
 namespace {
 
-const char* advice(int primary_code) {
+std::string advice(int primary_code) {
   switch (primary_code) {
     case SQLITE_FULL: return "the disk is full; free some space and try again, nothing already kept was lost";
     case SQLITE_IOERR: return "an input/output error; check the disk, nothing already kept was lost";
-    case SQLITE_BUSY: return "another process has held the store for 10 s; wait for it to finish and try again";
+    case SQLITE_BUSY:
+      return "another process has held the store for " + number_text(1e-3 * static_cast<double>(patience().count())) +
+             " s; wait for it to finish and try again";
     case SQLITE_CANTOPEN: return "the store or its journal cannot be opened; check that its directory still exists";
     case SQLITE_NOMEM: return "out of memory";
     default: return "unexpected failure";

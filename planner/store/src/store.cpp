@@ -11,6 +11,7 @@
 
 #include "codec_parts.hpp"
 #include "file_place.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/store/codec.hpp"
 #include "mc2/store/dates.hpp"
 #include "migrations.hpp"
@@ -330,10 +331,28 @@ Result<void> Store::replace_samples(const planner::OpSpec& op, const planner::Fi
 Result<std::string> Store::put_model(const planner::CostModel& model, const std::string& created_at,
                                      const MayReplace& may_replace) {
   MC2_TRY(model.validate());
+  MC2_TRY(model.fingerprint.require_ranks(model.op.world_size));
   Record record = make_record(model.op, model.fingerprint, encode(model), created_at);
   MC2_TRY(require_readable_back(model, record.document));
   return impl_->put("Store::put_model", Table::Model, model.fingerprint, std::move(record), may_replace);
 }
+
+namespace {
+
+/// The benefit is the median of pairs, and the times are medians by themselves; on a machine whose speed changes they
+/// do not agree to the digit. Errors: InvalidSpec where they tell of different measurements.
+Result<void> require_plausible(const planner::Plan& plan) {
+  constexpr double kMostApart = 3;
+  if (!plan.validation) return {};
+  const auto& raced = *plan.validation;
+  const double apart = (1 - raced.benefit) * raced.serial_us / raced.fused_us;
+  if (apart <= kMostApart && apart >= 1 / kMostApart) return {};
+  return Error{ErrorCode::InvalidSpec, "validation.benefit",
+               "is " + number_text(raced.benefit) + ", but fused_us and serial_us give " +
+                   number_text(1 - raced.fused_us / raced.serial_us)};
+}
+
+} // namespace
 
 Result<std::string> Store::put_plan(const planner::Plan& plan, const std::string& purpose,
                                     const std::string& created_at, const MayReplace& may_replace) {
@@ -341,6 +360,7 @@ Result<std::string> Store::put_plan(const planner::Plan& plan, const std::string
   MC2_TRY(require_fit_counts(plan, purpose));
   MC2_TRY(check_plan(plan));
   MC2_TRY(plan.fingerprint.require_ranks(plan.op.world_size));
+  MC2_TRY(require_plausible(plan));
   Record record = make_record(plan.op, plan.fingerprint, encode(plan), created_at);
   record.key.purpose = purpose;
   MC2_TRY(require_readable_back(plan, record.document));
@@ -350,6 +370,7 @@ Result<std::string> Store::put_plan(const planner::Plan& plan, const std::string
 Result<std::string> Store::add_measurement(const planner::Fingerprint& fingerprint, const Measurement& measurement,
                                            const std::string& created_at) {
   MC2_TRY(measurement.validate());
+  MC2_TRY(fingerprint.require_ranks(measurement.op.world_size));
   const MeasurementRecord value{fingerprint, measurement};
   const Record record = make_record(measurement.op, fingerprint, encode(value), created_at);
   MC2_TRY(require_readable_back(value, record.document));

@@ -61,6 +61,8 @@ struct Store::Impl {
   [[nodiscard]] Result<std::int64_t> revision() const;
   /// The nonce of the change that made a revision; none if that change is not recorded.
   [[nodiscard]] std::optional<std::int64_t> nonce_of(std::int64_t revision) const;
+  /// From which revision on changes are recorded; 0 if none is.
+  [[nodiscard]] std::int64_t oldest_told() const;
   /// Takes over the documents of the attached database "snapshot". Call within a transaction. Errors: as
   /// Store::become_replica.
   [[nodiscard]] Result<void> take_over(const std::string& leader);

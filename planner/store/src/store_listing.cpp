@@ -182,15 +182,12 @@ Result<std::vector<StoredFingerprint>> Store::list_fingerprints() const {
 namespace {
 
 /// Checks that all changes after `since` are still recorded. Errors: Stale (since).
-Result<void> require_told(SQLite::Database& database, std::int64_t since, std::int64_t newest) {
+Result<void> require_told(std::int64_t since, std::int64_t oldest, std::int64_t newest) {
   if (since > newest)
     return Error{
         ErrorCode::Stale, "since",
         "is " + std::to_string(since) + ", but the store is at " + std::to_string(newest) +
             ": this is another store, or an earlier copy. Read all its documents again, and go on from that epoch"};
-  SQLite::Statement statement(database, "SELECT coalesce(min(revision), 0) FROM change");
-  statement.executeStep();
-  const std::int64_t oldest = statement.getColumn(0).getInt64();
   if (since >= oldest) return {};
   return Error{ErrorCode::Stale, "since",
                "is " + std::to_string(since) + ", and changes are known since " + std::to_string(oldest) +
@@ -198,6 +195,12 @@ Result<void> require_told(SQLite::Database& database, std::int64_t since, std::i
 }
 
 } // namespace
+
+std::int64_t Store::Impl::oldest_told() const {
+  SQLite::Statement statement(database, "SELECT coalesce(min(revision), 0) FROM change");
+  statement.executeStep();
+  return statement.getColumn(0).getInt64();
+}
 
 Result<std::int64_t> Store::Impl::revision() const {
   SQLite::Statement statement(database, "SELECT value FROM revision WHERE id = 1");
@@ -211,7 +214,7 @@ Result<Changes> Store::Impl::changes_since(std::int64_t since, int limit, bool w
                  "was written by an older mc2 and does not record changes; it will from the next document on that is "
                  "kept in it");
   MC2_ASSIGN(const auto newest, revision());
-  MC2_TRY(require_told(database, since, newest));
+  MC2_TRY(require_told(since, oldest_told(), newest));
   return read_changes(database, since, newest, limit, with_rows);
 }
 

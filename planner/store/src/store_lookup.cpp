@@ -82,7 +82,7 @@ std::string alternatives(const SQLite::Database& database, Table table, const st
     statement.bind(2, is_this_machine ? 1 : 0);
     const std::string ops = listed_ops(statement);
     if (!ops.empty())
-      return "; " + std::string(is_this_machine ? "for this machine" : "only for another machine or version") +
+      return "; " + std::string(is_this_machine ? "for this machine" : "only for other machines, links or versions") +
              " it has " + ops;
   }
   return "; it has none at all";

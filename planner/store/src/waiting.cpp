@@ -5,18 +5,23 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
+
+#include "mc2/store/store.hpp"
 
 namespace mc2::store {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
+thread_local std::chrono::milliseconds current_patience = kLongestWait;
+
 /// SQLite calls this while a lock is taken. @param attempt  counts from 0 in each wait. @returns 1 to try again, else 0
 int pause_before_next(void*, int attempt) {
   thread_local Clock::time_point start;
   thread_local std::minstd_rand random(std::random_device{}());
   if (attempt == 0) start = Clock::now();
-  if (Clock::now() - start > kLongestWait) return 0;
+  if (Clock::now() - start > patience()) return 0;
   // Random lengths, because waiters that collided once would otherwise collide again.
   constexpr int kLongestPauseUs = 8'000;
   const int most_us = std::min(1'000 + attempt * 100, kLongestPauseUs);
@@ -25,6 +30,12 @@ int pause_before_next(void*, int attempt) {
 }
 
 } // namespace
+
+std::chrono::milliseconds patience() noexcept { return current_patience; }
+
+ReadPatience::ReadPatience(std::chrono::milliseconds patience) noexcept
+    : before_(std::exchange(current_patience, patience)) {}
+ReadPatience::~ReadPatience() { current_patience = before_; }
 
 void wait_for_others(sqlite3* connection) { sqlite3_busy_handler(connection, &pause_before_next, nullptr); }
 

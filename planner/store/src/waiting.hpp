@@ -9,8 +9,11 @@
 
 namespace mc2::store {
 
-/// The longest time that a call waits for other users of the same file.
+/// The longest time that a call waits for other users of the same file, unless a ReadPatience makes it shorter.
 inline constexpr std::chrono::seconds kLongestWait{10};
+
+/// How long calls of this thread wait now.
+[[nodiscard]] std::chrono::milliseconds patience() noexcept;
 
 /// Makes a connection wait if others have locked the file. It tries again every few milliseconds. SQLite's own handler
 /// slows down to every 100 ms, so that among many writers some never get the lock.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -29,6 +30,19 @@ enum class OpenMode : std::uint8_t {
 };
 
 /// Identifies a kept plan: the same key on the same store answers with the same bytes.
+/// While it lives, calls of this thread that read a store wait at most this long for another process that has locked
+/// it. Without one they wait 10 s, as calls that write always do. Throws as they do: SystemError.
+class ReadPatience {
+ public:
+  explicit ReadPatience(std::chrono::milliseconds patience) noexcept;
+  ~ReadPatience();
+  ReadPatience(const ReadPatience&) = delete;
+  ReadPatience& operator=(const ReadPatience&) = delete;
+
+ private:
+  std::chrono::milliseconds before_;
+};
+
 struct PlanKey {
   planner::OpSpec op;
   std::string fingerprint_digest; ///< digest() of the machine
@@ -365,6 +379,10 @@ class Store {
   [[nodiscard]] Result<Changes> changes_since(std::int64_t revision, int limit) const;
   /// The current position. Errors: as revision(); Corrupt if the record of the newest change is missing.
   [[nodiscard]] Result<Position> position() const;
+  /// Whether `position` is in the store's history. False after another store, or another course of this one, was copied
+  /// over the file; so this reads the file itself, not the pages that the connection remembers. True of a position that
+  /// is too old to be told.
+  [[nodiscard]] Result<bool> has_been_at(const Position& position) const;
   /// All changes since `position`, with the rows that are still kept: the input of apply(). Errors: as changes_since();
   /// Stale also if the rows have more than 32 MiB; Mismatch if this store was never at `position`.
   [[nodiscard]] Result<Changes> rows_since(const Position& position) const;
