@@ -332,8 +332,9 @@ void Sweep::report() {
 
 Error Sweep::cancelled() const {
   return {ErrorCode::Cancelled, "",
-          "profiling was interrupted after " + std::to_string(round_count_) + " rounds; " +
-              std::to_string(finished_count()) + " of " + std::to_string(cases_.size()) + " cases were finished"};
+          "profiling was interrupted in round " + std::to_string(round_count_ + 1) + ", with " +
+              std::to_string(finished_count()) + " of " + std::to_string(cases_.size()) +
+              " lengths settled; the same call goes on from the samples that are kept"};
 }
 
 std::string Sweep::termination() const {

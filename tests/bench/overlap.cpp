@@ -37,7 +37,7 @@ Result<ExitCode> bench_overlap(const TuneSettings& settings) {
     MC2_ASSIGN(auto bench, open_bench(bench_op(c.m, c.n, c.k), c.link));
     MC2_ASSIGN(const auto tuned, tune_operator(*bench, settings, store));
     const planner::Cut& cut = tuned.plan.cut;
-    MC2_ASSIGN(const FamilyRace family, race_family(*bench, settings.plan, tuned.plan.variant, {cut}));
+    MC2_ASSIGN(const FamilyRace family, race_family(*bench, *settings.plan, tuned.plan.variant, {cut}));
     const profiler::Interval efficiency = efficiency_of(family.race, cut);
     rows.push_back({bench->op().text(), c.link, percent_text(ideal_benefit(family.race)), cut.text(),
                     percent_text(efficiency.value),

@@ -94,7 +94,7 @@ class SimulatedBench final : public profiler::Bench {
 Result<Course> profile_course(const SimulatedMachine& machine) {
   SimulatedBench bench(machine);
   profiler::ProfileSettings settings;
-  settings.plan_with(machine.options());
+  settings.plan = machine.options();
   settings.max_measurement_count = kMostMeasurements;
   settings.sweep.warmup_rounds = 0;
   profiler::Keeper keeper;

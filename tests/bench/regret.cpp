@@ -118,7 +118,7 @@ Result<RegretFigure> RegretBench::figure_of(const planner::OpSpec& op) const {
       bench_settings(0.1 * budget_s, alignment.value_or(planner::default_alignment(backend->name())));
   settings.budget = planner::to_ms(budget_s);
   MC2_ASSIGN(auto bench, Workbench::open(*backend, options, op, fresh_seed()));
-  MC2_ASSIGN(const auto family, everybody(*bench, settings.plan));
+  MC2_ASSIGN(const auto family, everybody(*bench, *settings.plan));
   ScratchStore scratch;
   MC2_ASSIGN(auto store, scratch.open());
   auto start = Clock::now();

@@ -49,7 +49,7 @@ TuneSettings bench_settings(double race_budget_s, std::int64_t alignment) {
   planner::PlanOptions options;
   options.alignment = options.min_block_rows = alignment;
   TuneSettings result;
-  result.plan_with(options);
+  result.plan = result.profile.plan = options;
   result.profile.sweep.budget = std::chrono::seconds(30);
   result.race.budget = planner::to_ms(race_budget_s);
   result.budget = result.profile.sweep.budget + 2 * result.race.budget;
@@ -58,13 +58,13 @@ TuneSettings bench_settings(double race_budget_s, std::int64_t alignment) {
 
 Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileSettings& settings,
                                                 store::Store& store) {
-  embed::StoreKeeper keeper(embed::access_to(store), bench.op(), bench.fingerprint());
+  embed::StoreKeeper keeper(embed::access_to(store), bench.op(), bench.fingerprint(), store::PlanKey{}.purpose);
   TuneProgressLine progress;
   return profiler::profile(bench, settings, keeper, progress.hooks());
 }
 
 Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, store::Store& store) {
-  embed::StoreKeeper keeper(embed::access_to(store), bench.op(), bench.fingerprint());
+  embed::StoreKeeper keeper(embed::access_to(store), bench.op(), bench.fingerprint(), store::PlanKey{}.purpose);
   TuneProgressLine progress;
   return profiler::tune(bench, settings, keeper, progress.hooks());
 }

@@ -132,7 +132,7 @@ Result<void> ask_others(const UnseenOperator& asked, const TuneSettings& setting
   for (const std::int64_t m : kAskedRows) {
     const planner::OpSpec op = op_of(asked, m);
     MC2_ASSIGN(const auto found, finder::find_model(places, {.op = op, .machine = model.fingerprint}));
-    MC2_ASSIGN(auto result, race_unseen(op, model, finder::as_it_is_now(found, op), asked.link, settings.plan));
+    MC2_ASSIGN(auto result, race_unseen(op, model, finder::as_it_is_now(found, op), asked.link, *settings.plan));
     std::cerr << "mc2: " << op.text() << " " << asked.link << ": error " << percent_text(result.error())
               << ", as planned " << percent_text(result.planned_error()) << ", regret " << percent_text(result.regret)
               << "\n";

@@ -26,7 +26,7 @@ struct PredictionError {
 Result<PredictionError> predict_and_race(const planner::OpSpec& op, planner::CostModel model, const std::string& link,
                                          const TuneSettings& settings) {
   MC2_ASSIGN(auto bench, open_bench(op, link, kVirtualCompute));
-  MC2_ASSIGN(const auto plan, planner::make_plan(op, model, settings.plan));
+  MC2_ASSIGN(const auto plan, planner::make_plan(op, model, *settings.plan));
   MC2_ASSIGN(const auto raced, shown_race(*bench, {plan}, settings.race, "race " + op.text()));
   const Contender& contender = raced.contenders.front();
   model.op.m = op.m;

@@ -55,8 +55,7 @@ class UncheckedBench final : public profiler::Bench {
 
 std::string tune_on(profiler::Bench& bench) {
   profiler::TuneSettings settings;
-  settings.profile.alignment = settings.plan.alignment = settings.plan.min_block_rows = kAlignment;
-  settings.profile.plan = settings.plan;
+  settings.plan = planner::PlanOptions{.alignment = kAlignment, .min_block_rows = kAlignment};
   profiler::Keeper keeper;
   return store::encode(profiler::tune(bench, settings, keeper).value().plan);
 }

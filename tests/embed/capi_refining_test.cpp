@@ -139,6 +139,13 @@ TEST_F(CRefinement, AssumptionsStandInThePlan) {
   mc2_plan* plan = nullptr;
   options.compute_contention = 0.5;
   EXPECT_EQ(mc2_plan_from_model(model_, &spec, &options, &plan), MC2_ERROR_INVALID_SPEC);
+  EXPECT_THAT(last_error().field, HasSubstr("compute_contention"));
+  options.compute_contention = 2;
+  for (const double wrong : {0.0, 0.5, 11.0}) {
+    options.communication_contention = wrong;
+    EXPECT_EQ(mc2_plan_from_model(model_, &spec, &options, &plan), MC2_ERROR_INVALID_SPEC);
+    EXPECT_THAT(last_error().field, HasSubstr("communication_contention"));
+  }
   options = small_blocks();
   options.block_overhead_us = 3;
   EXPECT_EQ(mc2_plan_from_model(model_, &spec, &options, &plan), MC2_ERROR_INVALID_SPEC);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -97,6 +98,21 @@ TEST_F(PlanFinders, TakesANewerPlanOnceTheOldOneIsOfAge) {
   EXPECT_EQ(finder.value().find(question).value()->stored.plan.cut.block_rows.front(), 128);
   keep(client::examples::plan(question, 256));
   EXPECT_EQ(finder.value().find(question).value()->stored.plan.cut.block_rows.front(), 256);
+}
+
+TEST_F(PlanFinders, WaitsOnlyAMomentForALockedStoreOnceItHasAPlan) {
+  const auto question = client::examples::question();
+  keep(client::examples::plan(question, 128));
+  auto options = with_store();
+  options.refresh = std::chrono::milliseconds(0);
+  const auto finder = PlanFinder::open(options);
+  const auto old = finder.value().find(question).value();
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open((directory_ / "store.db").c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN EXCLUSIVE", nullptr, nullptr, nullptr), SQLITE_OK);
+  EXPECT_EQ(finder.value().find(question).value(), old);
+  EXPECT_THAT(lines_, Contains(Pair(LogLevel::Warning, HasSubstr("has held the store for 0.03 s"))));
+  sqlite3_close(other);
 }
 
 TEST_F(PlanFinders, KeepsAnOldPlanWhereNothingNewerCanBeHad) {

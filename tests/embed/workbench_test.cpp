@@ -35,9 +35,9 @@ class WorkbenchOfTwoVariants : public ::testing::Test {
 
 planner::CostModel profiled(Workbench& bench, store::Store& store, int max_measurement_count) {
   profiler::ProfileSettings settings;
-  settings.alignment = 64;
+  settings.plan = planner::PlanOptions{.alignment = 64, .min_block_rows = 64};
   settings.max_measurement_count = max_measurement_count;
-  StoreKeeper keeper(access_to(store), bench.op(), bench.fingerprint());
+  StoreKeeper keeper(access_to(store), bench, {});
   const auto swept = profiler::profile(bench, settings, keeper).value();
   EXPECT_EQ(store.find_profile(bench.op(), bench.fingerprint()).value().samples, swept.samples);
   return profiler::fit_cost_model({bench.op(), bench.fingerprint(), swept.samples}).value().model;
@@ -101,7 +101,7 @@ TEST(Workbench, BlocksOfEveryLengthCostOneHandOver) {
 
 TEST_F(WorkbenchOfTwoVariants, KeepsWhatTuningFindsInAStore) {
   auto store = open_store();
-  StoreKeeper keeper(access_to(store), invented_op(), bench_->fingerprint());
+  StoreKeeper keeper(access_to(store), *bench_, {});
   const auto plan = planner::unpredicted_plan(invented_op(), bench_->fingerprint(), kMany, {{512, 512}}).value();
   const auto raced = profiler::race(*bench_, {&plan, 1}, {}, "race").value();
   ASSERT_TRUE(keeper.keep_race(raced, {&plan, 1}));

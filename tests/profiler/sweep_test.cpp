@@ -337,7 +337,7 @@ TEST(Sweep, CancelHandsOverEverythingFirst) {
   const auto summary = run_sweep(machine.matmuls({100, 200, 300}), short_options(), machine.hooks(), {});
   ASSERT_FALSE(summary.ok());
   EXPECT_EQ(summary.error().code, ErrorCode::Cancelled);
-  EXPECT_THAT(summary.error().message, HasSubstr("after 1 rounds"));
+  EXPECT_THAT(summary.error().message, HasSubstr("in round 2"));
   ASSERT_EQ(machine.handed_over.size(), 2u);
   EXPECT_EQ(machine.handed_over[0].size(), 3u);
   EXPECT_EQ(machine.handed_over[1].size(), 1u);

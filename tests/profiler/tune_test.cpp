@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/speed_spread.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "support/invented_bench.hpp"
@@ -27,7 +28,9 @@ const Variant kRing{"ring", {}};
 
 TuneSettings settings() {
   TuneSettings result;
-  result.profile.alignment = result.plan.alignment = result.plan.min_block_rows = 64;
+  planner::PlanOptions options;
+  options.alignment = options.min_block_rows = 64;
+  result.plan = result.profile.plan = options;
   return result;
 }
 
@@ -287,7 +290,7 @@ TEST(Profile, TimesTheBlocksOfThePlanThatItLeadsTo) {
   Notebook notebook;
   const auto asked = settings();
   const auto summary = profile(bench, asked.profile, notebook).value();
-  auto options = asked.profile.plan;
+  auto options = *asked.profile.plan;
   options.require_significant_gain = false;
   const auto model = fit_cost_model({bench.op(), bench.fingerprint(), summary.samples}).value().model;
   const auto plan = planner::make_plan(bench.op(), model, options).value();
@@ -302,7 +305,7 @@ TEST(Profile, TimesLengthsBetweenWhereACurveDoesNotFollow) {
   auto op = invented_op();
   op.m = 1536;
   auto asked = settings();
-  asked.profile.alignment = asked.profile.plan.alignment = asked.profile.plan.min_block_rows = 32;
+  asked.profile.plan->alignment = asked.profile.plan->min_block_rows = 32;
   std::vector<std::string> lines;
   TuneHooks hooks;
   hooks.on_line = [&](const std::string& line) { lines.push_back(line); };
@@ -438,15 +441,36 @@ TEST(Tune, AnOperatorThatCannotBeCutIsKeptAsSerial) {
   EXPECT_EQ(notebook.plans.size(), 1U);
 }
 
+TEST(Tune, TakesTheMachinesOptionsWhereNoneAreGiven) {
+  Notebook unset, given;
+  InventedBench one(invented_op(), {{kDirect, {}}}, false, "host"),
+      other(invented_op(), {{kDirect, {}}}, false, "host");
+  auto asked = settings();
+  asked.plan = planner::default_options_on(one.fingerprint());
+  ASSERT_EQ(asked.plan->alignment, 64);
+  EXPECT_EQ(tune(one, {}, unset).value().plan, tune(other, asked, given).value().plan);
+}
+
+TEST(Tune, RefusesCountsBeforeAnythingRuns) {
+  InventedBench bench(invented_op(), {{kDirect, {}}});
+  Notebook notebook;
+  auto asked = settings();
+  asked.plan->counts = {1, 2};
+  const auto refused = tune(bench, asked, notebook);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().field, "counts");
+  EXPECT_TRUE(notebook.samples.empty());
+}
+
 TEST(Tune, WithoutAModelSaysWhereTheOptionsLeaveNoCutToRace) {
   Erratic bench(1);
   Notebook notebook;
   auto asked = settings();
-  asked.plan.max_block_count = 1;
+  asked.plan->max_block_count = 1;
   const auto tuned = tune(bench, asked, notebook).value();
   EXPECT_FALSE(tuned.model.has_value());
   EXPECT_FALSE(tuned.plan.is_cut());
-  EXPECT_THAT(tuned.plan.reason, HasSubstr("leave no cut of 1024 rows to race"));
+  EXPECT_THAT(tuned.plan.reason, HasSubstr("leave no cut of 1024 rows"));
 }
 
 TEST(Profile, VariantsThatNeverWinAreLeftOutAndReleased) {

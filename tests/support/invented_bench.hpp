@@ -56,8 +56,8 @@ inline planner::OpSpec invented_op() {
 class InventedBench : public profiler::Bench {
  public:
   InventedBench(planner::OpSpec op, std::vector<std::pair<planner::Variant, InventedCosts>> costs,
-                bool variants_share_matmul = false)
-      : Bench({op, {{{"backend", "invented"}}}, names_of(costs), variants_share_matmul}), costs_(std::move(costs)) {}
+                bool variants_share_matmul = false, const std::string& backend = "invented")
+      : Bench({op, {{{"backend", backend}}}, names_of(costs), variants_share_matmul}), costs_(std::move(costs)) {}
 
   [[nodiscard]] Result<std::size_t> prepare(const planner::Plan& plan) override {
     for (std::size_t i = 0; i < plans_.size(); ++i)

@@ -410,7 +410,7 @@ typedef struct mc2_buffers {
   size_t b_scales_bytes;
   const void* bag_offsets; /* MC2_EMBEDDING_ALL_TO_ALL: table_count * m + 1 numbers, where each bag's indices begin */
   size_t bag_offsets_bytes;
-  const void* bag_indices; /* the rows that the bags name */
+  const void* bag_indices; /* the rows that the bags name; an illegal one in a later run ends the communicator */
   size_t bag_indices_bytes;
   /* Unequal splits of a matmul with all-to-all: rows to each rank, at most m / ranks each; NULL: equal splits. */
   const int64_t* send_counts;

@@ -67,9 +67,9 @@ void begin_module(py::module_& module, const char* text) {
 }
 
 std::chrono::milliseconds deadline_of(double deadline_s) {
-  constexpr double kMaxDeadlineS = 1e6;
-  if (!(deadline_s > 0 && deadline_s <= kMaxDeadlineS))
-    throw Failure({ErrorCode::InvalidSpec, "deadline_s", "must be above 0 and at most 1e6 s"});
+  constexpr double kLeastDeadlineS = 0.001, kMostDeadlineS = 7 * 86'400;
+  if (!(deadline_s >= kLeastDeadlineS && deadline_s <= kMostDeadlineS))
+    throw Failure({ErrorCode::InvalidSpec, "deadline_s", "must be 0.001 to 604800 s"});
   return planner::to_ms(deadline_s);
 }
 

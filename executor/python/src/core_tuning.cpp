@@ -138,12 +138,11 @@ embed::StoreAccess access_to(const std::shared_ptr<OpenStore>& store) {
   };
 }
 
-/// @param settings  of the tuning, which decide the purpose of the kept plan; null: the purpose "tuned"
+/// @param settings  of the tuning, which decide the purpose of the kept plan
 std::unique_ptr<profiler::Keeper> keeper_of(const std::shared_ptr<OpenStore>& store, const Bench& bench,
-                                            const profiler::TuneSettings* settings = nullptr) {
+                                            const profiler::TuneSettings& settings = {}) {
   if (!store) return std::make_unique<profiler::Keeper>();
-  if (settings != nullptr) return std::make_unique<embed::StoreKeeper>(access_to(store), bench, *settings);
-  return std::make_unique<embed::StoreKeeper>(access_to(store), bench.op(), bench.fingerprint());
+  return std::make_unique<embed::StoreKeeper>(access_to(store), bench, settings);
 }
 
 /// A plan that raced, with its times.
@@ -163,23 +162,21 @@ profiler::Tuned tune(Bench& bench, const std::shared_ptr<OpenStore>& store, cons
                      int max_count, std::optional<int> race_rounds,
                      const std::function<void(const std::string&)>& on_line, const py::kwargs& options) {
   profiler::TuneSettings settings;
-  settings.plan_with(to_options(options, planner::default_options_on(bench.fingerprint())));
+  settings.plan = to_options(options, planner::default_options_on(bench.fingerprint()));
   settings.budget = unwrap(profiler::budget_of(budget_s));
   settings.profile.sweep.stopping.limit(checked_count("max_count", max_count));
   if (race_rounds) settings.race.take_rounds(checked_count("race_rounds", *race_rounds));
   if (model != nullptr) settings.known_model = std::make_shared<const CostModel>(*model);
   const py::gil_scoped_release released;
-  const auto keeper = keeper_of(store, bench, &settings);
+  const auto keeper = keeper_of(store, bench, settings);
   return unwrap(profiler::tune(bench, settings, *keeper, hooks_of(on_line)));
 }
 
 planner::Profile profile(Bench& bench, std::optional<std::int64_t> alignment, double budget_s, int max_count,
                          const std::shared_ptr<OpenStore>& store) {
-  auto plan = planner::default_options_on(bench.fingerprint());
-  if (alignment) plan.alignment = plan.min_block_rows = *alignment;
-  unwrap(plan.validate());
   profiler::ProfileSettings settings;
-  settings.plan_with(plan);
+  settings.plan = planner::default_options_on(bench.fingerprint());
+  if (alignment) settings.plan->alignment = settings.plan->min_block_rows = *alignment;
   settings.sweep.budget = unwrap(profiler::budget_of(budget_s));
   settings.sweep.stopping.limit(checked_count("max_count", max_count));
   const auto keeper = keeper_of(store, bench);
@@ -210,7 +207,7 @@ void keep(const std::shared_ptr<OpenStore>& store, const Bench& bench, const pro
     unwrap(keeper->keep_race(tuned.race, tuned.contenders));
   }
   for (const Plan& plan : plans)
-    unwrap(embed::StoreKeeper(access_to(store), plan.op, plan.fingerprint).keep_plan(plan));
+    unwrap(embed::StoreKeeper(access_to(store), plan.op, plan.fingerprint, store::PlanKey{}.purpose).keep_plan(plan));
 }
 
 void bind_bench(py::module_& module) {

@@ -56,10 +56,14 @@ Result<ExitCode> ProfileCommand::run() const {
   MC2_ASSIGN(auto layers, store.open(StoreUse::Write));
   store::Store& writable = layers.writable();
 
-  embed::StoreKeeper keeper(embed::access_to(writable), spec, bench->fingerprint());
+  embed::StoreKeeper keeper(embed::access_to(writable), *bench, {});
   if (is_fresh) keeper.start_afresh(variant.text.value_or(""));
   TuneProgressLine progress;
-  const auto settings = sweep.settings(planner::default_alignment(backend->name()));
+  auto settings = sweep.settings();
+  if (sweep.alignment) {
+    settings.plan = planner::default_options_on(bench->fingerprint());
+    settings.plan->alignment = settings.plan->min_block_rows = *sweep.alignment;
+  }
   auto summary = profiler::profile(*bench, settings, keeper, progress.hooks());
   progress.clear();
   if (!summary) return summary.error();

@@ -130,8 +130,7 @@ Result<profiler::TuneSettings> TuneCommand::settings() const {
   profiler::TuneSettings result;
   MC2_ASSIGN(const auto backend, machine.find());
   MC2_ASSIGN(result.plan, planning.options_on(*backend));
-  result.profile = sweep.settings(result.plan.alignment);
-  result.profile.plan = result.plan;
+  result.profile = sweep.settings();
   MC2_ASSIGN(result.only, variant.chosen());
   result.budget = result.profile.sweep.budget;
   return result;

@@ -42,10 +42,8 @@ struct SweepSettings {
           ->check(whole_number(1, planner::kMaxSize));
   }
 
-  [[nodiscard]] profiler::ProfileSettings settings(std::int64_t default_alignment) const {
+  [[nodiscard]] profiler::ProfileSettings settings() const {
     profiler::ProfileSettings result;
-    result.alignment = alignment.value_or(default_alignment);
-    result.plan.alignment = result.plan.min_block_rows = result.alignment;
     result.max_measurement_count = max_measurements.value_or(0);
     result.sweep.seed = seed;
     result.sweep.budget = planner::to_ms(budget_s);

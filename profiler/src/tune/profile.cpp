@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
@@ -118,7 +119,7 @@ bool Profiling::has(const planner::Variant& variant, std::int64_t length) const 
 
 Result<void> Profiling::add_grid() {
   const std::int64_t rows = planner::traits_of(bench_.op().kind).cut_axis_length(bench_.op());
-  for (const ProfileCase& one : grid_cases(rows, settings_.alignment))
+  for (const ProfileCase& one : grid_cases(rows, settings_.plan->alignment))
     for (const planner::Variant& variant : bench_.variants()) MC2_TRY(add({variant, one}));
   return {};
 }
@@ -146,7 +147,7 @@ std::optional<Profiling::SoFar> Profiling::so_far(std::span<const Sample> sample
   planner::CostModel model = std::move(fitted.value().model);
   std::erase_if(model.variants, [&](const planner::VariantCost& cost) { return !is_offered(cost.variant); });
   if (model.variants.empty()) return std::nullopt;
-  planner::PlanOptions options = settings_.plan;
+  planner::PlanOptions options = *settings_.plan;
   options.require_significant_gain = false; // what is not sure yet is what is worth timing
   auto plan = planner::make_plan(bench_.op(), model, options);
   if (!plan) return std::nullopt;
@@ -158,7 +159,7 @@ std::vector<std::int64_t> Profiling::middles_of_gaps(const planner::Variant& var
   for (const Timed& one : timed_)
     if (one.variant == variant && one.what.target == target) lengths.push_back(one.what.block_rows);
   std::ranges::sort(lengths);
-  const std::int64_t step = settings_.alignment;
+  const std::int64_t step = settings_.plan->alignment;
   std::vector<std::pair<std::int64_t, std::int64_t>> gaps; ///< width, middle
   for (std::size_t i = 1; i < lengths.size(); ++i) {
     const std::int64_t middle = (lengths[i - 1] + lengths[i]) / 2 / step * step;
@@ -293,10 +294,13 @@ bool KeepingSamples::is_cancelled() const { return error_.has_value() || profile
 
 Result<SweepSummary> profile(Bench& bench, const ProfileSettings& settings, Keeper& keeper, const TuneHooks& hooks) {
   MC2_TRY(bench.fingerprint().require_speeds());
+  ProfileSettings asked = settings;
+  if (!asked.plan) asked.plan = planner::default_options_on(bench.fingerprint());
+  MC2_TRY(asked.plan->validate());
   const std::vector<Sample> earlier = keeper.earlier_samples();
-  MC2_ASSIGN(const auto screened, screen_variants(bench, settings, earlier, hooks));
+  MC2_ASSIGN(const auto screened, screen_variants(bench, asked, earlier, hooks));
   if (hooks.on_line && !screened.empty()) hooks.on_line("profile " + bench.op().text() + ": " + screened);
-  MC2_ASSIGN(auto summary, Profiling(bench, settings, keeper, hooks).run(earlier));
+  MC2_ASSIGN(auto summary, Profiling(bench, asked, keeper, hooks).run(earlier));
   // Outliers can be told only once every sample is there.
   MC2_TRY(keeper.replace_samples(summary.samples));
   return summary;

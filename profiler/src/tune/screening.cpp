@@ -73,7 +73,8 @@ std::vector<bool> fastest_variants(std::span<const VariantTimes> times) {
 Result<std::string> screen_variants(Bench& bench, const ProfileSettings& settings,
                                     std::span<const planner::Sample> earlier, const TuneHooks& hooks) {
   if (bench.variants().size() < 2 || !bench.variants_share_matmul()) return std::string{};
-  MC2_ASSIGN(const auto times, run_trials(bench, settings.alignment, settings.sweep.budget / kBudgetShare, hooks));
+  MC2_ASSIGN(const auto times,
+             run_trials(bench, settings.plan->alignment, settings.sweep.budget / kBudgetShare, hooks));
   const auto wins = fastest_variants(times);
   std::set<std::string> sampled;
   for (const auto& sample : earlier) sampled.insert(sample.variant);

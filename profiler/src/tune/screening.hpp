@@ -21,6 +21,7 @@ using VariantTimes = std::vector<double>;
 /// the collectives tell them apart. Variants of `earlier` samples stay. Takes at most a quarter of the budget for
 /// profiling, but at least two runs of each trial.
 /// Returns one line for people that names the variants left out; empty if there are none.
+/// @param settings  with its `plan`
 /// Errors: as Bench::prepare; Cancelled.
 [[nodiscard]] Result<std::string> screen_variants(Bench& bench, const ProfileSettings& settings,
                                                   std::span<const planner::Sample> earlier, const TuneHooks& hooks);

@@ -1,8 +1,9 @@
 #include "mc2/profiler/tune.hpp"
-#include "mc2/planner/text.hpp"
 
 #include <algorithm>
 
+#include "mc2/planner/cutting.hpp"
+#include "mc2/planner/text.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "mc2/profiler/recalibrate.hpp"
 #include "tune/judge.hpp"
@@ -211,11 +212,11 @@ Result<CostModel> Tuner::offered() const {
 
 Result<void> Tuner::choose() {
   if (!tuned_.model) {
-    MC2_ASSIGN(tuned_.contenders, plain_contenders(bench_, settings_.plan, settings_.only));
+    MC2_ASSIGN(tuned_.contenders, plain_contenders(bench_, *settings_.plan, settings_.only));
     return {};
   }
   MC2_ASSIGN(const auto model, offered());
-  MC2_ASSIGN(tuned_.contenders, choose_contenders(bench_.op(), model, settings_.plan));
+  MC2_ASSIGN(tuned_.contenders, choose_contenders(bench_.op(), model, *settings_.plan));
   MC2_ASSIGN(auto rivals, bench_.rivals(*tuned_.model));
   for (auto& rival : rivals) tuned_.contenders.push_back(std::move(rival));
   return {};
@@ -229,7 +230,7 @@ Result<void> Tuner::try_others() {
       planner::to_us(time) / (kTrialRuns * run_us) - static_cast<double>(tuned_.contenders.size());
   if (!(affordable >= 1)) return {};
   MC2_ASSIGN(const auto model, offered());
-  MC2_ASSIGN(const auto others, other_cuts(bench_.op(), model, settings_.plan, tuned_.contenders,
+  MC2_ASSIGN(const auto others, other_cuts(bench_.op(), model, *settings_.plan, tuned_.contenders,
                                            static_cast<int>(std::min<double>(affordable, kMostTrials))));
   std::vector<std::size_t> prepared;
   for (const Plan& plan : tuned_.contenders) {
@@ -289,7 +290,7 @@ Result<void> Tuner::learn() {
 Result<bool> Tuner::add_preferred() {
   if (!tuned_.model) return false;
   MC2_ASSIGN(const auto model, offered());
-  MC2_ASSIGN(auto best, planner::make_plan(bench_.op(), model, settings_.plan));
+  MC2_ASSIGN(auto best, planner::make_plan(bench_.op(), model, *settings_.plan));
   if (has_raced(tuned_.contenders, best) || !best.overlaps()) return false;
   tuned_.contenders.push_back(std::move(best));
   return true;
@@ -317,9 +318,9 @@ Result<void> Tuner::race_and_learn() {
 }
 
 Result<Plan> Tuner::judged() const {
-  if (!tuned_.model) return judge_without_model(tuned_.race, tuned_.contenders, no_model_);
+  if (!tuned_.model) return judge_without_model(tuned_.race, tuned_.contenders, *settings_.plan, no_model_);
   MC2_ASSIGN(const auto model, offered());
-  return judge(bench_.op(), model, tuned_.race, tuned_.contenders, settings_.plan);
+  return judge(bench_.op(), model, tuned_.race, tuned_.contenders, *settings_.plan);
 }
 
 Result<void> Tuner::keep() {
@@ -346,7 +347,15 @@ Result<Tuned> Tuner::run() {
 
 Result<Tuned> tune(Bench& bench, const TuneSettings& settings, Keeper& keeper, const TuneHooks& hooks) {
   MC2_TRY(bench.fingerprint().require_speeds());
-  return Tuner(bench, settings, keeper, hooks).run();
+  TuneSettings asked = settings;
+  if (!asked.plan) asked.plan = planner::default_options_on(bench.fingerprint());
+  MC2_TRY(asked.plan->validate());
+  if (!asked.plan->counts.empty())
+    return Error{
+        ErrorCode::InvalidSpec, "counts",
+        "are given, but races are of equal splits; tune without them, then plan with them from the tuned model"};
+  asked.profile.plan = asked.plan;
+  return Tuner(bench, asked, keeper, hooks).run();
 }
 
 } // namespace mc2::profiler

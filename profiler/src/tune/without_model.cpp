@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "mc2/planner/cutting.hpp"
 #include "tune/judge.hpp"
 
 namespace mc2::profiler {
@@ -24,12 +25,6 @@ const planner::Cut& nearest(const std::vector<planner::Cut>& cuts, int count) {
 }
 
 bool has_cut(const Race& race) { return !std::ranges::all_of(race.contenders, &Contender::is_serial); }
-
-std::string no_cut_reason(const planner::OpSpec& op) {
-  return "do not cut: alignment, shortest block and number of blocks leave no cut of " +
-         std::to_string(planner::traits_of(op.kind).cut_axis_length(op)) + " " +
-         std::string(to_string(planner::cut_axis(op))) + " to race";
-}
 
 } // namespace
 
@@ -57,7 +52,8 @@ Result<std::vector<Plan>> plain_contenders(const Bench& bench, const planner::Pl
   return std::vector{std::move(serial)};
 }
 
-Plan judge_without_model(const Race& race, std::span<const Plan> contenders, const std::string& why) {
+Plan judge_without_model(const Race& race, std::span<const Plan> contenders, const planner::PlanOptions& options,
+                         const std::string& why) {
   const int winner = winner_of({&race, 1});
   Plan plan = contenders[static_cast<std::size_t>(std::max(winner, 0))];
   if (winner >= 0) {
@@ -68,7 +64,8 @@ Plan judge_without_model(const Race& race, std::span<const Plan> contenders, con
     plan.variant = race.serial_variant;
     plan.schedule = planner::Schedule::Serial;
     plan.validation = race.serial_validation();
-    plan.reason = has_cut(race) ? uncut_reason(plan.op, race) : no_cut_reason(plan.op);
+    plan.reason =
+        has_cut(race) ? uncut_reason(plan.op, race) : "do not cut: " + planner::no_legal_cut_text(plan.op, options);
   }
   plan.runners_up = losers(race, contenders, plan, plan.validation->benefit);
   plan.strategy = "raced";

@@ -22,6 +22,6 @@ namespace mc2::profiler {
 /// validation, or serial where no cut won.
 /// @param why  the reason why there is no model, for people
 [[nodiscard]] planner::Plan judge_without_model(const Race& race, std::span<const planner::Plan> contenders,
-                                                const std::string& why);
+                                                const planner::PlanOptions& options, const std::string& why);
 
 } // namespace mc2::profiler

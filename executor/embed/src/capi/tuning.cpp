@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -88,7 +89,7 @@ class CallersBench final : public profiler::Bench {
   }
   static double checked(double us, const char* function) {
     if (us > 0 && us <= planner::kMaxTimeUs) return us;
-    fail(MC2_ERROR_INVALID_SPEC, function, "gave " + number(us, "%f") + " us; times are above 0");
+    fail(MC2_ERROR_INVALID_SPEC, function, "gave " + number_text(us) + " us; legal: above 0, to 1e15");
   }
   std::vector<Sample> measure(const profiler::ProfileCase& one, const planner::Variant& variant) {
     double matmul_us = 0, collective_us = 0;
@@ -112,14 +113,20 @@ std::vector<planner::Variant> read_variants(const mc2_bench& bench) {
   if (bench.variant_count == 0) fail(MC2_ERROR_INVALID_SPEC, "bench.variant_count", "is 0; name at least one variant");
   given(bench.variants, "bench.variants");
   std::vector<planner::Variant> variants;
-  for (std::size_t i = 0; i < bench.variant_count; ++i)
-    variants.push_back(planner::parse_variant(&given(bench.variants[i], "bench.variants")));
+  for (std::size_t i = 0; i < bench.variant_count; ++i) {
+    const std::string field = "bench.variants[" + std::to_string(i) + "]";
+    auto variant = planner::parse_variant(&given(bench.variants[i], field));
+    if (variant.name.empty()) fail(MC2_ERROR_INVALID_SPEC, field, "is empty; a variant needs a name");
+    if (std::ranges::find(variants, variant) != variants.end())
+      fail(MC2_ERROR_INVALID_SPEC, field, "is " + variant.text() + " for the second time");
+    variants.push_back(std::move(variant));
+  }
   return variants;
 }
 
 profiler::TuneSettings read_settings(const mc2_tune_options& options, const planner::Fingerprint& machine) {
   profiler::TuneSettings settings;
-  settings.plan_with(read_plan_options(options.plan_options, machine, "options.plan_options"));
+  settings.plan = read_plan_options(options.plan_options, machine, "options.plan_options");
   const auto budget = profiler::budget_of(options.budget_s);
   if (!budget) fail(MC2_ERROR_INVALID_SPEC, "options.budget_s", budget.error().message);
   if (options.max_sample_count < 0 || options.race_round_count < 0)

@@ -49,7 +49,6 @@ constexpr std::pair<std::string_view, const char*> kPlanFields[] = {
     {"alignment", "alignment"},
     {"min_block_rows", "min_block_length"},
     {"max_block_count", "max_block_count"},
-    {"contention", "compute_contention"},
     {"block_overhead_us", "block_overhead_us"},
     {"objective_quantile", "objective_quantile"},
 };
@@ -227,6 +226,19 @@ Machinery read_machinery(const mc2_communicator_options* address) {
   return {*backend, std::move(options)};
 }
 
+std::optional<planner::LaneContention> read_contention(const mc2_plan_options& options, const std::string& prefix) {
+  const planner::LaneContention read{options.compute_contention, options.communication_contention};
+  if (read.compute == 0 && read.communication == 0) return std::nullopt;
+  for (const auto& [factor, field] :
+       {std::pair(read.compute, "compute_contention"), std::pair(read.communication, "communication_contention")}) {
+    if (factor == 0)
+      fail(MC2_ERROR_INVALID_SPEC, prefix + field, "is 0, but the other factor is given; give both or none");
+    if (!(factor >= planner::kMinContention && factor <= planner::kMaxContention))
+      fail(MC2_ERROR_INVALID_SPEC, prefix + field, "is " + number_text(factor) + "; legal: 1 to 10");
+  }
+  return read;
+}
+
 planner::PlanOptions read_plan_options(const mc2_plan_options* address, const planner::Fingerprint& machine,
                                        const char* name) {
   const auto given_options = read_optional_struct(address, name);
@@ -237,8 +249,7 @@ planner::PlanOptions read_plan_options(const mc2_plan_options* address, const pl
   if (given_options.min_block_length != 0) options.min_block_rows = given_options.min_block_length;
   if (given_options.max_block_count != 0) options.max_block_count = given_options.max_block_count;
   if (given_options.objective_quantile != 0) options.objective_quantile = given_options.objective_quantile;
-  if (given_options.compute_contention != 0 || given_options.communication_contention != 0)
-    options.contention = {given_options.compute_contention, given_options.communication_contention};
+  options.contention = read_contention(given_options, prefix);
   if (given_options.has_block_overhead != 0) options.block_overhead_us = given_options.block_overhead_us;
   if (given_options.has_block_overhead == 0 && given_options.block_overhead_us != 0)
     fail(MC2_ERROR_INVALID_SPEC, prefix + "block_overhead_us", "is given without has_block_overhead = 1");

@@ -22,18 +22,13 @@ namespace mc2::profiler {
 
 struct ProfileSettings {
   SweepOptions sweep;
-  std::int64_t alignment = 128; ///< shortest block worth timing
   /// Timed visits to cases per variant, earlier ones included; the profile ends after this times the number of
   /// variants. The longest, the shortest and the middle length of all variants come first, then the middles of the
   /// remaining gaps. 0 for no limit.
   int max_measurement_count = 0;
-  planner::PlanOptions plan; ///< for the plans whose own block lengths are timed as well
-
-  /// Sets `plan` to these options and `alignment` to theirs.
-  void plan_with(const planner::PlanOptions& options) {
-    plan = options;
-    alignment = options.alignment;
-  }
+  /// For the plans whose own block lengths are timed as well. Its alignment is the shortest block worth timing. Unset:
+  /// the machine's defaults (planner::default_options_on).
+  std::optional<planner::PlanOptions> plan = std::nullopt;
 };
 
 struct TuneSettings {
@@ -43,16 +38,12 @@ struct TuneSettings {
   std::chrono::milliseconds budget{60'000};
   ProfileSettings profile;
   RaceSettings race;
-  planner::PlanOptions plan;
+  /// Replaces the options in `profile`. Unset: the machine's defaults (planner::default_options_on). Without counts:
+  /// races are of equal splits.
+  std::optional<planner::PlanOptions> plan = std::nullopt;
   std::optional<planner::Variant> only; ///< plan with this variant alone, even if the model knows others
   std::shared_ptr<const planner::CostModel> known_model =
       nullptr; ///< used instead of profiling; of the bench's machine; shared with the caller
-
-  /// Sets `plan` to these options and adapts `profile` to them.
-  void plan_with(const planner::PlanOptions& options) {
-    plan = options;
-    profile.plan_with(options);
-  }
 };
 
 /// The fewest measurements that a model can be fitted to: three lengths of each lane, and both lanes together once.
@@ -83,8 +74,9 @@ struct Tuned {
 ///   keep   keeps the model (not a known one), the measurements and the winner. A cut wins only when the whole 95 %
 ///          interval of its benefit is above zero.
 /// Where the samples cannot be fitted, a few plain cuts race without a model, and the winner carries no prediction.
-/// Errors: as its steps, except CannotFit of the profile's fit; NotFound when the model does not know settings.only;
-/// Cancelled keeps samples and models that were complete. Throws SystemError as the bench.
+/// Errors: InvalidSpec and UnknownName for the plan's options, before anything runs; as its steps, except CannotFit of
+/// the profile's fit; NotFound when the model does not know settings.only; Cancelled keeps samples and models that were
+/// complete. Throws SystemError as the bench.
 [[nodiscard]] Result<Tuned> tune(Bench& bench, const TuneSettings& settings, Keeper& keeper,
                                  const TuneHooks& hooks = {});
 

@@ -38,8 +38,7 @@ using StoreAccess = std::function<void(const std::function<void(store::Store&)>&
 class StoreKeeper final : public profiler::Keeper {
  public:
   /// @param purpose  the purpose of the kept plan in store::PlanKey
-  StoreKeeper(StoreAccess access, planner::OpSpec op, planner::Fingerprint machine,
-              std::string purpose = store::PlanKey{}.purpose);
+  StoreKeeper(StoreAccess access, planner::OpSpec op, planner::Fingerprint machine, std::string purpose);
   /// For a tuning with these settings: the purpose names their plan options and variant (finder::tuned_purpose).
   StoreKeeper(StoreAccess access, const profiler::Bench& bench, const profiler::TuneSettings& settings);
 
