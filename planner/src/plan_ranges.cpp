@@ -367,6 +367,9 @@ PlanRange range_of(const Plan& plan) {
   range.least_benefit = range.most_benefit = plan.benefit();
   range.benefit_interval = plan.benefit_interval;
   range.provenance = plan.makespan.provenance;
+  if (plan.makespan.reason.find(strategies::kSerialExtrapolated) !=
+      std::string::npos) // what a range tells of is its gain
+    range.provenance = std::max(range.provenance, Provenance::Extrapolated);
   return range;
 }
 

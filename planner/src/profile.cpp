@@ -66,7 +66,7 @@ Result<void> Sample::validate() const {
   if (message_bytes < 0 || (message_bytes > 0 && component == Component::Matmul))
     return sample_error("message_bytes", message_bytes,
                         component == Component::Matmul ? "must be 0 of a matmul" : "must be at least 0");
-  if (size() < 1)
+  if (size() < 1 && !is_outlier)
     return sample_error(component == Component::Matmul ? "block_rows" : "message_bytes", size(),
                         "must be above 0: nothing was timed");
   if (slowest_rank < 0) return sample_error("slowest_rank", slowest_rank, "must be at least 0");

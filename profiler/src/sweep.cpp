@@ -334,7 +334,7 @@ Error Sweep::cancelled() const {
   return {ErrorCode::Cancelled, "",
           "profiling was interrupted in round " + std::to_string(round_count_ + 1) + ", with " +
               std::to_string(finished_count()) + " of " + std::to_string(cases_.size()) +
-              " lengths settled; the same call goes on from the samples that are kept"};
+              " lengths settled; samples that were kept are used again"};
 }
 
 std::string Sweep::termination() const {

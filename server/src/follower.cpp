@@ -48,16 +48,17 @@ Result<void> download_snapshot(const Leader& leader, const std::filesystem::path
 }
 
 /// Errors: as Follower::prepare.
-Result<void> begin_replica(const Config& config, store::Store& store, const std::stop_token& ends) {
+Result<void> begin_replica(const Config& config, store::Store& store, const Surroundings& surroundings) {
   constexpr std::chrono::seconds kMostWaiting{10}; // leader and replica may have been started at the same time
   constexpr std::chrono::milliseconds kPause{250};
   const auto until = std::chrono::steady_clock::now() + kMostWaiting;
   const CopyName copy(config.store.parent_path());
-  for (;;) {
-    const auto downloaded = download_snapshot(config.leader, copy.path(), ends);
+  for (bool has_told = false;; has_told = true) {
+    const auto downloaded = download_snapshot(config.leader, copy.path(), surroundings.stop);
     if (downloaded) return store.become_replica(config.leader.url, copy.path());
     const bool may_come = downloaded.error().code == client::kUnavailable && std::chrono::steady_clock::now() < until;
-    if (!may_come || ends_within(ends, kPause)) return downloaded;
+    if (may_come && !has_told) surroundings.tell("waits up to 10 s for the leader: " + downloaded.error().text());
+    if (!may_come || ends_within(surroundings.stop, kPause)) return downloaded;
   }
 }
 
@@ -67,7 +68,7 @@ Result<void> Follower::prepare(const Config& config, const Surroundings& surroun
   MC2_TRY(client_of(config.leader));
   MC2_ASSIGN(auto store, store::Store::open(config.store, store::OpenMode::ReadWrite));
   MC2_ASSIGN(const auto leader, store.leader());
-  return leader.empty() ? begin_replica(config, store, surroundings.stop) : store.set_leader(config.leader.url);
+  return leader.empty() ? begin_replica(config, store, surroundings) : store.set_leader(config.leader.url);
 }
 
 Follower::Follower(const Config& config, Client client, StoreGate& store, AnswerCache& answers,

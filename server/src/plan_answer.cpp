@@ -56,12 +56,13 @@ std::string named(std::vector<StoredFingerprint> machines) {
   auto differing = differing_fields(machines);
   std::vector<std::string> names;
   for (const auto& machine : machines) {
-    const std::string label = machine.fingerprint.label().substr(0, kShownLabel);
+    std::string label = machine.fingerprint.label();
     std::set<std::string>& told = differing[label];
     if (machine.fingerprint.fields.contains("ranks")) told.insert("ranks");
     const auto field_text = [&](const std::string& field) {
       return field + " " + std::string(machine.fingerprint.field(field).substr(0, kShownValue));
     };
+    if (label.size() > kShownLabel) label = label.substr(0, label.find_last_of(' ', kShownLabel)) + " ...";
     names.push_back(machine.digest.substr(0, kNamedDigits) + " (" + label + (told.empty() ? "" : "; ") +
                     list_text(told, field_text) + ")");
   }

@@ -104,29 +104,42 @@ std::optional<store::Position> StoreGate::position() {
   return position_;
 }
 
-void StoreGate::raise_position(const store::Position& seen) {
+void StoreGate::change_position(const std::optional<store::Position>& before, const store::Position& now) {
   const std::lock_guard lock(position_mutex_);
-  if (!position_ || position_->revision < seen.revision) position_ = seen;
+  if (position_ == before && !is_rewound_) position_ = now;
+}
+
+Result<void> StoreGate::require_own_course() {
+  const auto known = position();
+  if (!known) return {};
+  MC2_ASSIGN(const bool has_it, writer_.has_been_at(*known));
+  if (has_it) return {};
+  is_rewound_ = true;
+  return Error{ErrorCode::Unreadable, "", advice(StoreState::Rewound)};
 }
 
 Result<void> StoreGate::require_own_file() const {
-  const StoreState seen = state_;
+  const StoreState seen = is_rewound_ ? StoreState::Rewound : state_.load();
   if (seen != StoreState::Gone && seen != StoreState::Rewound) return {};
   return Error{ErrorCode::Unreadable, "", advice(seen)};
 }
 
 Result<void> StoreGate::look() {
   return read([this](const store::Store& store) -> Result<void> {
-    if (const auto known = position()) { // known before the file is read, so the file has it
+    const auto known = position();
+    if (known) {
       MC2_ASSIGN(const bool has_it, store.has_been_at(*known));
-      is_rewound_ = is_rewound_ || !has_it;
+      if (!has_it) { // or a write of this service has just changed the history (a replica's snapshot)
+        const std::lock_guard lock(writer_mutex_);
+        static_cast<void>(require_own_course());
+      }
     }
     // Revisions that an older mc2 made for tokens have no position.
-    if (const auto seen = store.position()) raise_position(seen.value());
+    if (const auto now = store.position()) change_position(known, now.value());
     MC2_ASSIGN(const auto seen, store.revision());
     raise_revision(seen);
     MC2_ASSIGN(const auto tokens, store.token_revision());
-    is_rewound_ = is_rewound_ || tokens < told_tokens_;
+    if (tokens < told_tokens_) is_rewound_ = true;
     // An earlier copy has no later tokens, and revoked ones are still valid there.
     if (tokens == told_tokens_ || is_rewound_) return {};
     MC2_TRY(on_tokens_(store)); // on an error told_tokens_ stays, so the next look calls it again

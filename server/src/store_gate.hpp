@@ -69,8 +69,9 @@ class StoreGate {
   /// Runs `body` on the write connection, one call at a time. Errors: those of `body` and of require_own_file().
   template <typename Body>
   auto write(const Body& body) -> decltype(body(std::declval<store::Store&>())) {
-    MC2_TRY(require_own_file());
     const std::lock_guard lock(writer_mutex_);
+    MC2_TRY(require_own_file());
+    MC2_TRY(require_own_course());
     auto result = body(writer_);
     refresh_now();
     return result;
@@ -95,7 +96,11 @@ class StoreGate {
   void give_back(std::unique_ptr<store::Store> reader);
   void raise_revision(std::int64_t seen);
   [[nodiscard]] std::optional<store::Position> position();
-  void raise_position(const store::Position& seen);
+  /// Sets the position, unless it is no longer `before`.
+  void change_position(const std::optional<store::Position>& before, const store::Position& now);
+  /// Errors: Unreadable, with advice, if the file's history lacks what this service knows of it. The caller holds
+  /// writer_mutex_.
+  [[nodiscard]] Result<void> require_own_course();
   /// Reads the position after a write. The caller holds writer_mutex_.
   void refresh_now();
   /// Reads the revision and, if they have changed, the tokens. Errors: those of reading, and of `on_tokens`.
@@ -118,9 +123,9 @@ class StoreGate {
   OnTokens on_tokens_;
   OnState on_state_;
   OnRise on_rise_;
-  std::int64_t told_tokens_ = -1; ///< of the tokens that on_tokens_ took; the watcher's only
-  bool is_rewound_ = false;       ///< another copy was written over the file; the watcher's only
-  std::jthread watcher_;          ///< last, so that it is destroyed first
+  std::int64_t told_tokens_ = -1;       ///< of the tokens that on_tokens_ took; the watcher's only
+  std::atomic<bool> is_rewound_{false}; ///< another copy was written over the file
+  std::jthread watcher_;                ///< last, so that it is destroyed first
 };
 
 } // namespace mc2::server

@@ -184,6 +184,22 @@ TEST(PlanRanges, ALabelWidensTheIntervals) {
   EXPECT_EQ(labelled.value().ranges.front().provenance, Provenance::Extrapolated);
 }
 
+TEST(PlanRanges, AnExtrapolatedSerialMakesTheGainExtrapolated) {
+  CostModel model = testing::worked_example_model();
+  auto& cost = model.variants.front();
+  for (CostCurve* curve : {&cost.compute.curve, &cost.communication.curve}) {
+    curve->is_analytic = false;
+    curve->valid_min_x = 1;
+    curve->valid_max_x = 1e12;
+  }
+  cost.compute.curve.valid_max_x = 2048; // longer than the blocks, shorter than serial
+  const Plan plan = make_plan(model.op, model, {}).value();
+  ASSERT_TRUE(plan.is_cut());
+  ASSERT_LE(plan.makespan.provenance, Provenance::Interpolated) << plan.makespan.reason;
+  EXPECT_THAT(plan.makespan.reason, HasSubstr("serial, and so the benefit, is extrapolated: 4096 rows"));
+  EXPECT_EQ(ranges_of(model, 4096, 4096).provenance(), Provenance::Extrapolated);
+}
+
 TEST(PlanRanges, APlanIsTheRangeOfItsOwnM) {
   const CostModel model = testing::worked_example_model();
   for (const std::int64_t m : {200, 300, 1024, 4000}) {

@@ -359,7 +359,7 @@ std::string all_reduce_event(double start, double time, int elements = 1024, con
 
 std::string matmul_events(double start, double time, const std::string& operands = "[[64, 32], [32, 16]]") {
   return trace_event(
-             "cpu_op", "aten::mm", 1, 2,
+             "cpu_op", "aten::mm", start - 9, 2,
              R"("External id": 7, "Input type": ["c10::BFloat16", "c10::BFloat16"], "Input Dims": )" + operands) +
          "," + trace_event("kernel", "nvjet", start, time, R"("External id": 7, "device": 0)") + "," +
          trace_event("kernel", "splitKreduce", start + time, 1, R"("External id": 7, "device": 0)");
@@ -481,6 +481,13 @@ TEST(PytorchTrace, KernelsThatAllHaveTheNumberOfTheirLaunchNameNoOperator) {
   const ImportedLog old = import_text(trace(0, events));
   EXPECT_TRUE(old.timings.groups().empty());
   EXPECT_THAT(old.lines, Contains(Field(&SaidOfLine::text, HasSubstr("PyTorch before 2.3"))));
+}
+
+TEST(PytorchTrace, EventsThatAreThereTwiceCountOnce) {
+  const std::string once = matmul_events(10, 4) + "," + all_reduce_event(20, 9);
+  const auto twice = import_text(trace(0, once + "," + once));
+  EXPECT_EQ(timings_text(twice.timings), timings_text(import_text(trace(0, once)).timings));
+  EXPECT_EQ(std::ranges::count(twice.lines, "the same event as an earlier one", &SaidOfLine::text), 3);
 }
 
 TEST(PytorchTrace, RefusesWhatItCannotKnow) {
@@ -630,6 +637,21 @@ TEST(Nsys, LeavesMatmulsWithoutAShapeOrANumber) {
   EXPECT_THAT(said("aten::mm, op_id = 5, sizes = [[64, 32], [32"), HasSubstr("without shapes"));
   EXPECT_THAT(said("aten::bmm, op_id = 5, sizes = [[4, 64, 32], [4, 32, 64]]"), HasSubstr("of another operator"));
   EXPECT_EQ(said("aten::mm, op_id = 5, sizes = [[64, 32], [32, 64]]"), "matmul");
+}
+
+TEST(Nsys, AddsUpKernelsOfOneMatmulAlone) {
+  const auto imported = [](const std::string& other_sizes) {
+    const auto row = [](int start, const std::string& sizes) {
+      return std::to_string(start) + ",300,\"aten::mm, op_id = 5, sizes = " + sizes + "/nvjet_tst_64x64\"\n";
+    };
+    return import_text("Start (ns),Duration (ns),Name\n" + row(1000, "[[64, 32], [32, 16]]") + row(2000, other_sizes),
+                       {.dtype = planner::DType::Bf16});
+  };
+  const auto one = imported("[[64, 32], [32, 16]]"), two = imported("[[64, 32], [32, 8]]");
+  EXPECT_THAT(timings_text(one.timings), ElementsAre("matmul 64 16 32 bf16 600 ns"));
+  EXPECT_EQ(std::ranges::count(one.lines, "a further kernel of the matmul of line 2", &SaidOfLine::text), 1);
+  EXPECT_TRUE(timings_text(two.timings).empty());
+  EXPECT_THAT(two.lines.back().text, HasSubstr("with another one's number"));
 }
 
 TEST(Nsys, RefusesRowsOutOfTheOrderOfTheirStart) {

@@ -61,8 +61,7 @@ void RunControl::fail(const SystemError& failure) noexcept {
 }
 
 SystemError deadline_error(const std::string& awaited) {
-  return {"run", ETIMEDOUT,
-          awaited + ", past the run's deadline; where the link is that slow, give a longer one (--deadline)"};
+  return {"run", ETIMEDOUT, awaited + ", past the run's deadline; where the link is that slow, give a longer one"};
 }
 
 std::string awaited_piece(int rank, std::size_t block, int peer) {

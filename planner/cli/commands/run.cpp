@@ -259,7 +259,7 @@ Result<void> require_known_variant(const executor::Backend& backend, const execu
   if (legal) return {};
   return Error{ErrorCode::Stale, "plan",
                "that was found cannot run: " + legal.error().message +
-                   "; mc2 tune --fresh with the same options puts another in its place"};
+                   "; mc2 tune --fresh with the same operator, link and planning options puts another in its place"};
 }
 
 Result<ExitCode> RunCommand::run() {
@@ -284,7 +284,7 @@ Result<ExitCode> RunCommand::run() {
   const auto plan = named ? Result<planner::Plan>(*named) : find_plan(kept, here, variants);
   if (!plan) return plan.error();
   MC2_TRY(check_runs_here(plan.value(), here));
-  if (!named) MC2_TRY(require_known_variant(*backend, options, plan.value()));
+  if (!named && blocks.empty()) MC2_TRY(require_known_variant(*backend, options, plan.value()));
   const planner::Plan predicted = with_counts(plan.value(), kept);
   tell_load(backend->name());
   MC2_ASSIGN(auto bench,

@@ -398,9 +398,9 @@ Result<std::unique_ptr<server::Service>> open_service(const server::Config& conf
 }
 
 Result<ExitCode> ServeCommand::run() {
+  note_unknown_variables(*options);
   MC2_ASSIGN(const auto config, complete());
   in_force = texts_of(*options);
-  note_unknown_variables(*options);
   raise_descriptor_limit(config.limits.connection_count);
   const BlockedSignals signals; // before any thread starts
   std::stop_source opening;

@@ -209,7 +209,7 @@ Result<ExitCode> TuneCommand::tune(const planner::OpSpec& spec, const profiler::
   }
   tell_load(backend->name());
   MC2_ASSIGN(auto bench, embed::Workbench::open(*backend, options, spec, sweep.seed, std::move(variants)));
-  embed::StoreKeeper keeper(embed::access_to(writable), spec, here, purpose);
+  embed::StoreKeeper keeper(embed::access_to(writable), *bench, settings);
   if (is_fresh) keeper.start_afresh(variant.text.value_or(""));
   TuneProgressLine progress;
   const auto asked = with_kept_model(settings, around.layers, here, spec);

@@ -72,7 +72,8 @@ std::string ranges_page(const PlanRanges& ranges, int width) {
   for (const planner::PlanGap& gap : ranges.gaps)
     page += remark("no plan for m of " + m_text(gap.first_m, gap.last_m) + ": " + gap.reason, width);
   if (const std::string m = extrapolated_text(ranges); !m.empty())
-    page += remark("EXTRAPOLATED for some or all m of " + m + ": blocks lie outside what was measured", width);
+    page +=
+        remark("EXTRAPOLATED for some or all m of " + m + ": blocks, or serial, lie outside what was measured", width);
   return page + remark("gain: predicted time saved, as a share of serial; at each of the " +
                            std::to_string(ranges.planned_count) + " m, its plan is predicted at most " +
                            percent_text(ranges.loss(), 2) + " slower than the plan of that m alone",

@@ -234,9 +234,12 @@ Result<planner::Plan> predict_uncut_with(const FoundModel& found, const OpSpec& 
 }
 
 Result<planner::Plan> with_prediction(planner::Plan raced, const FoundModel& found, const PlanQuestion& question) {
-  MC2_ASSIGN(planner::Plan plan, raced.overlaps()
-                                     ? predict_with(found, question, raced.cut)
-                                     : predict_uncut_with(found, raced.op, raced.variant, options_of(question).counts));
+  const auto predict = [&]() -> Result<planner::Plan> {
+    if (raced.overlaps()) return predict_with(found, question, raced.cut);
+    MC2_ASSIGN(auto uncut, predict_uncut_with(found, raced.op, raced.variant, options_of(question).counts));
+    return labelled(std::move(uncut), found, question);
+  };
+  MC2_ASSIGN(planner::Plan plan, predict());
   plan.strategy = raced.strategy;
   plan.reason = std::move(raced.reason);
   plan.validation = raced.validation;

@@ -172,8 +172,8 @@ PlanSource kept_plans(Kept kept) {
       name, [kept = std::move(kept), name](const PlanQuestion& question) -> Result<FoundPlan> {
         if (question.options && !question.options->counts.empty())
           return Error{ErrorCode::NotFound, "", "are for equal splits between the ranks, not for counts of rows"};
-        if (question.time_lanes) return not_at_present_speed();
         MC2_ASSIGN(auto plan, kept.find_plan({question.op, store::digest(question.machine), tuned_purpose(question)}));
+        if (question.time_lanes) return not_at_present_speed(); // a damaged one is told all the same
         FoundPlan found{std::move(plan), name, Origin::Kept};
         if (!question.variant)
           found.staleness = staleness_of(kept, found.stored.plan, question.options, question.is_stopped);
@@ -209,6 +209,7 @@ std::optional<FoundPlan> raced_before(const ModelPlaces& places, const FoundMode
   plan.value().makespan.reason += race_text(raced);
   plan.value().validation.reset(); // it tells of another day's speed
   FoundPlan answer{unkept(std::move(plan).value()), "kept plans, at the present speed", Origin::Kept};
+  answer.stored.key = kept.value().key;
   answer.stored.created_at = kept.value().created_at;
   answer.staleness = staleness_by(found, raced, question);
   return answer;

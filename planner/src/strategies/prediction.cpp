@@ -255,8 +255,8 @@ LaneLengths serial_lengths(const Problem& problem, const VariantCost& serial) {
   const bool is_measured = &serial == problem.serial_cost && !problem.routed;
   if (is_measured)
     lengths.compute = {};
-  else if (!problem.routed && problem.multiplies_at_once)
-    lengths.compute.largest = problem.all_rows();
+  else if (!problem.routed && problem.multiplies_at_once && !serial.local_compute)
+    lengths.compute.smallest = lengths.compute.largest = problem.all_rows();
   return lengths;
 }
 
@@ -321,9 +321,10 @@ BenefitInterval benefit_interval_of(const Problem& problem, const VariantCost& c
     const double by_shape = explained_gain_us(problem, cost, plan.cut, plan.makespan.us, serial) / plan.serial_us;
     half_width = std::hypot(by_speed, by_shape, std::hypot(problem.spread(cost).overlap, beyond) * expected);
   }
-  // Two lanes at once save at most the time of the shorter one, i.e. half, unless the cut saves work, too.
-  const bool saves_work = &cost != &serial || cost.compute.slowdown < 1 || cost.communication.slowdown < 1;
-  const double most = saves_work ? 1.0 : std::max(0.5, 1 - expected);
+  // Two lanes at once save at most the time of the shorter one, i.e. half, unless serial's work is not the cut's.
+  const bool is_other_work = &cost != &serial || &cost == problem.serial_cost || cost.local_compute ||
+                             problem.multiplies_at_once || cost.compute.slowdown < 1 || cost.communication.slowdown < 1;
+  const double most = is_other_work || 1 - expected >= kMostHidden ? 1.0 : kMostHidden;
   return {1 - expected - half_width, std::min(most, 1 - expected + half_width)};
 }
 
@@ -392,7 +393,7 @@ void tell_of_serial(const Problem& problem, const VariantCost& serial, const Lan
   if (estimate.provenance > Provenance::Interpolated) return;
   const auto tell = [&](const CostCurve& curve, const char* lane, double x) {
     if (x == 0 || curve.provenance(x) != Provenance::Extrapolated) return;
-    estimate.reason += "; serial, and so the benefit, is extrapolated: " + number_text(x, 6) + " " +
+    estimate.reason += "; " + std::string(kSerialExtrapolated) + ": " + number_text(x, 6) + " " +
                        std::string(to_string(curve.axis)) + " is outside the " + lane + " curve's " + range_text(curve);
   };
   tell(serial.compute.curve, "compute", lengths.compute.largest);

@@ -15,7 +15,13 @@ namespace mc2::planner::strategies {
 /// Whether a check asks to stop. Null and empty ones never do.
 [[nodiscard]] inline bool says_stop(const StopCheck* check) { return check != nullptr && *check && (*check)(); }
 
+/// The largest share of serial that running both lanes at once can hide.
+inline constexpr double kMostHidden = 0.5;
+
 class BlockPassing;
+
+/// A part of the reason of a makespan whose blocks were measured, but whose serial was not.
+inline constexpr std::string_view kSerialExtrapolated = "serial, and so the benefit, is extrapolated";
 
 /// The uncut matmul and the uncut collective.
 struct SerialParts {

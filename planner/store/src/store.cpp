@@ -345,8 +345,9 @@ Result<void> require_plausible(const planner::Plan& plan) {
   constexpr double kMostApart = 3;
   if (!plan.validation) return {};
   const auto& raced = *plan.validation;
+  const double most_apart = kMostApart * (raced.spread ? raced.spread->speed_range : 1);
   const double apart = (1 - raced.benefit) * raced.serial_us / raced.fused_us;
-  if (apart <= kMostApart && apart >= 1 / kMostApart) return {};
+  if (apart <= most_apart && apart >= 1 / most_apart) return {};
   return Error{ErrorCode::InvalidSpec, "validation.benefit",
                "is " + number_text(raced.benefit) + ", but fused_us and serial_us give " +
                    number_text(1 - raced.fused_us / raced.serial_us)};

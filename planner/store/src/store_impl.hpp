@@ -37,6 +37,7 @@ struct Store::Impl {
     if (mode != OpenMode::ReadWrite)
       return error(ErrorCode::ReadOnly, "is open read-only; name a store that you may write to");
     // If the wait for the turn times out, the transaction still tries; SQLite then reports whether it got the lock.
+    const ReadPatience full(kLongestWait);
     const std::unique_lock others_wait(*turn, kLongestWait);
     return guarded(path, call, [&]() -> decltype(body()) {
       SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);

@@ -289,8 +289,7 @@ class KernelTrace {
     for (HeldCollective& held : lane.held) held.is_alone = false;
     const bool is_alone = kernel.start >= lane.collective_end;
     if (lane.matmul && ranged.number == lane.matmul->number && has_sizes(ranged, first, lane.matmul->timing)) {
-      sink_.skip(kernel.line,
-                 "a further kernel of the matmul of line " + std::to_string(lane.matmul->line) + ", whose time has it");
+      sink_.skip(kernel.line, "a further kernel of the matmul of line " + std::to_string(lane.matmul->line));
       Matmul& matmul = *lane.matmul;
       const std::int64_t time_ns = matmul.timing.time.count() + (kernel.end - kernel.start);
       matmul.timing.time = std::chrono::nanoseconds(std::min(time_ns, 2 * kMaxTimeNs)); // no overflow; still refused
@@ -300,9 +299,10 @@ class KernelTrace {
       sink_.skip(kernel.line, "a kernel of a matmul that another operator's came between");
     } else {
       const bool is_apart = kernel.start >= lane.matmul_end;
-      if (lane.matmul && !is_apart) lane.matmul->is_alone = false;
+      const bool shares_number = lane.matmul && ranged.number == lane.matmul->number; // of other sizes
+      if (lane.matmul && (!is_apart || shares_number)) lane.matmul->is_alone = false;
       end_matmul(lane);
-      begin_matmul(lane, kernel, ranged, first, is_alone && is_apart);
+      begin_matmul(lane, kernel, ranged, first, is_alone && is_apart && !shares_number);
     }
     lane.matmul_end = std::max(lane.matmul_end, kernel.end);
   }
@@ -343,7 +343,7 @@ class KernelTrace {
     if (lane.matmul->is_alone)
       sink_.take(lane.matmul->line, lane.matmul->timing, "matmul");
     else
-      sink_.skip(lane.matmul->line, "matmul beside another kernel, which slows it");
+      sink_.skip(lane.matmul->line, "matmul beside another kernel, or with another one's number");
     lane.matmul.reset();
   }
 

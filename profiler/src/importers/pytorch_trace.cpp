@@ -41,7 +41,7 @@ struct Event {
 };
 
 struct Matmul {
-  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t m = 0, n = 0, k = 0, start = 0;
   std::optional<planner::DType> dtype;
   bool is_twice = false; ///< two operators have this number
 };
@@ -227,6 +227,10 @@ class Handler final : public JsonHandler {
     const auto end = event_.times.end();
     if (!end) return sink_.bad(pieces_.line(), shown(event_.name) + ": a kernel without a start and a time above 0");
     interval_ = {*event_.times.start, *end};
+    // Tools that merge traces write events twice.
+    const std::tuple key(event_.device, interval_.start, interval_.end, event_.correlation.value_or(0));
+    if (known_kernels_.contains(key)) return sink_.skip(pieces_.line(), "the same event as an earlier one");
+    if (known_kernels_.size() < 2 * kMaxKept) known_kernels_.insert(key);
     if (is_nccl) return take_collective_kernel();
     // Copies around a collective carry the collective's fields, too.
     if (!event_.collective.empty()) return sink_.skip(pieces_.line(), "kernel beside a collective");
@@ -257,19 +261,16 @@ class Handler final : public JsonHandler {
       return fault->is_bad ? sink_.bad(pieces_.line(), event_.name + ": " + std::string(fault->why))
                            : sink_.skip(pieces_.line(), fault->why);
     if (matmuls_.size() == kMaxKept) return sink_.skip(pieces_.line(), "behind the first 262144 matmuls");
-    Matmul matmul{a[0], b[1], a[1], std::nullopt};
+    Matmul matmul{a[0], b[1], a[1], event_.times.start.value_or(0), std::nullopt};
     if (*first < event_.types.size()) matmul.dtype = find_dtype(bare_type(event_.types[*first]));
     const auto [at, is_new] = matmuls_.try_emplace(*event_.external, matmul);
-    at->second.is_twice = !is_new;
+    at->second.is_twice = at->second.is_twice || (!is_new && at->second.start != matmul.start);
     sink_.skip(pieces_.line(), "operator; its kernels are what is taken");
   }
 
   void take_collective_kernel() {
     if (nccl_count_++ == kMaxKept) --nccl_count_;
     if (nccl_count_ == kMaxKept) return leave_behind("behind the first 262143 collectives");
-    // Tools that merge traces write events twice.
-    if (!known_collectives_.emplace(event_.device, interval_.start, interval_.end).second)
-      return sink_.skip(pieces_.line(), "the same event as an earlier one");
     while_collective_.add(event_.device, interval_);
     if (event_.collective.empty()) return sink_.skip(pieces_.line(), "kernel of NCCL that says nothing of its message");
     CollectiveKernel kernel{
@@ -393,7 +394,8 @@ class Handler final : public JsonHandler {
   std::string root_key_, key_, argument_;
   std::int64_t rank_ = -1; ///< rank of the trace; -1: not stated yet
   Interval interval_;      ///< interval of the current kernel
-  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> known_collectives_; ///< device, start and end
+  /// Device, start, end and number of the launch.
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>> known_kernels_;
   std::int64_t horizon_ = INT64_MAX; ///< start of the first kernel that was left out
   std::size_t nccl_count_ = 0;
   bool names_operators_ = false; ///< whether any kernel does

@@ -109,8 +109,7 @@ CostModel at_speed(CostModel model, const SpeedRatios& ratios) {
 Result<UncutParts> uncut_parts(const planner::OpSpec& op, const CostModel& model, const Variant& variant) {
   MC2_ASSIGN(const auto alone, planner::restricted_to(variant, model));
   MC2_ASSIGN(const auto plan, planner::serial_plan(op, alone, variant));
-  const planner::VariantCost& cost = alone.variants.front();
-  return UncutParts{cost.uncut_compute_us(op), cost.uncut_communication_us(op), plan.serial_us};
+  return UncutParts{plan.compute_us, plan.communication_us, plan.serial_us};
 }
 
 /// An uncut time and the time of the lane that it cannot be far below.

@@ -7,6 +7,9 @@
 
 namespace mc2::profiler {
 
+/// Errors: as PlanOptions::validate; InvalidSpec for counts, because what is timed are equal splits.
+[[nodiscard]] Result<void> check_plan_options(const planner::PlanOptions& options);
+
 /// Makes the sweep case of one profile case and variant, named for people. Errors: as Bench::prepare_case.
 [[nodiscard]] Result<SweepCase> make_case(Bench& bench, const ProfileCase& one, const planner::Variant& variant);
 

@@ -292,11 +292,18 @@ void KeepingSamples::append(std::span<const Sample> samples) {
 
 bool KeepingSamples::is_cancelled() const { return error_.has_value() || profiler::is_cancelled(hooks_); }
 
+Result<void> check_plan_options(const planner::PlanOptions& options) {
+  MC2_TRY(options.validate());
+  if (options.counts.empty()) return {};
+  return Error{ErrorCode::InvalidSpec, "counts",
+               "are given, but equal splits are timed; leave them out, then plan with them from the model"};
+}
+
 Result<SweepSummary> profile(Bench& bench, const ProfileSettings& settings, Keeper& keeper, const TuneHooks& hooks) {
   MC2_TRY(bench.fingerprint().require_speeds());
   ProfileSettings asked = settings;
   if (!asked.plan) asked.plan = planner::default_options_on(bench.fingerprint());
-  MC2_TRY(asked.plan->validate());
+  MC2_TRY(check_plan_options(*asked.plan));
   const std::vector<Sample> earlier = keeper.earlier_samples();
   MC2_ASSIGN(const auto screened, screen_variants(bench, asked, earlier, hooks));
   if (hooks.on_line && !screened.empty()) hooks.on_line("profile " + bench.op().text() + ": " + screened);

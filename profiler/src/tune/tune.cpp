@@ -6,6 +6,7 @@
 #include "mc2/planner/text.hpp"
 #include "mc2/profiler/fit.hpp"
 #include "mc2/profiler/recalibrate.hpp"
+#include "tune/cases.hpp"
 #include "tune/judge.hpp"
 #include "tune/turns.hpp"
 #include "tune/without_model.hpp"
@@ -349,11 +350,7 @@ Result<Tuned> tune(Bench& bench, const TuneSettings& settings, Keeper& keeper, c
   MC2_TRY(bench.fingerprint().require_speeds());
   TuneSettings asked = settings;
   if (!asked.plan) asked.plan = planner::default_options_on(bench.fingerprint());
-  MC2_TRY(asked.plan->validate());
-  if (!asked.plan->counts.empty())
-    return Error{
-        ErrorCode::InvalidSpec, "counts",
-        "are given, but races are of equal splits; tune without them, then plan with them from the tuned model"};
+  MC2_TRY(check_plan_options(*asked.plan));
   asked.profile.plan = asked.plan;
   return Tuner(bench, asked, keeper, hooks).run();
 }

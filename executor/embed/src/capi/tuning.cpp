@@ -89,7 +89,8 @@ class CallersBench final : public profiler::Bench {
   }
   static double checked(double us, const char* function) {
     if (us > 0 && us <= planner::kMaxTimeUs) return us;
-    fail(MC2_ERROR_INVALID_SPEC, function, "gave " + number_text(us) + " us; legal: above 0, to 1e15");
+    fail(MC2_ERROR_INVALID_SPEC, function,
+         "gave " + number_text(us) + " us; legal: above 0, to " + number_text(planner::kMaxTimeUs));
   }
   std::vector<Sample> measure(const profiler::ProfileCase& one, const planner::Variant& variant) {
     double matmul_us = 0, collective_us = 0;
@@ -127,6 +128,9 @@ std::vector<planner::Variant> read_variants(const mc2_bench& bench) {
 profiler::TuneSettings read_settings(const mc2_tune_options& options, const planner::Fingerprint& machine) {
   profiler::TuneSettings settings;
   settings.plan = read_plan_options(options.plan_options, machine, "options.plan_options");
+  if (!settings.plan->counts.empty())
+    fail(MC2_ERROR_INVALID_SPEC, "options.plan_options.counts",
+         "are given, but races are of equal splits; leave them out");
   const auto budget = profiler::budget_of(options.budget_s);
   if (!budget) fail(MC2_ERROR_INVALID_SPEC, "options.budget_s", budget.error().message);
   if (options.max_sample_count < 0 || options.race_round_count < 0)

@@ -226,6 +226,8 @@ Machinery read_machinery(const mc2_communicator_options* address) {
   return {*backend, std::move(options)};
 }
 
+namespace {
+
 std::optional<planner::LaneContention> read_contention(const mc2_plan_options& options, const std::string& prefix) {
   const planner::LaneContention read{options.compute_contention, options.communication_contention};
   if (read.compute == 0 && read.communication == 0) return std::nullopt;
@@ -234,10 +236,14 @@ std::optional<planner::LaneContention> read_contention(const mc2_plan_options& o
     if (factor == 0)
       fail(MC2_ERROR_INVALID_SPEC, prefix + field, "is 0, but the other factor is given; give both or none");
     if (!(factor >= planner::kMinContention && factor <= planner::kMaxContention))
-      fail(MC2_ERROR_INVALID_SPEC, prefix + field, "is " + number_text(factor) + "; legal: 1 to 10");
+      fail(MC2_ERROR_INVALID_SPEC, prefix + field,
+           "is " + number_text(factor) + "; legal: " + number_text(planner::kMinContention) + " to " +
+               number_text(planner::kMaxContention));
   }
   return read;
 }
+
+} // namespace
 
 planner::PlanOptions read_plan_options(const mc2_plan_options* address, const planner::Fingerprint& machine,
                                        const char* name) {

@@ -54,7 +54,7 @@ struct PlanRange {
   double least_benefit = 0, most_benefit = 0; ///< predicted; the extremes over all m of the range
   /// From the lowest to the highest end of the benefit's 90 % interval at any m of the range.
   std::optional<BenefitInterval> benefit_interval = std::nullopt;
-  Provenance provenance = Provenance::Analytic; ///< the weakest over all m
+  Provenance provenance = Provenance::Analytic; ///< of the gain: the weakest of blocks and serial over all m
   double loss = 0; ///< relative excess over an m's best cut by the same model; the largest of all m
 
   /// Appends the next range, which has the same rule.

@@ -38,8 +38,8 @@ struct TuneSettings {
   std::chrono::milliseconds budget{60'000};
   ProfileSettings profile;
   RaceSettings race;
-  /// Replaces the options in `profile`. Unset: the machine's defaults (planner::default_options_on). Without counts:
-  /// races are of equal splits.
+  /// In place of the options in `profile`, which tune() ignores. Unset: the machine's defaults
+  /// (planner::default_options_on). Without counts: races are of equal splits.
   std::optional<planner::PlanOptions> plan = std::nullopt;
   std::optional<planner::Variant> only; ///< plan with this variant alone, even if the model knows others
   std::shared_ptr<const planner::CostModel> known_model =

@@ -29,9 +29,8 @@ enum class OpenMode : std::uint8_t {
   Salvage,   ///< as ReadOnly, but also opens a damaged or truncated file, to read what is left
 };
 
-/// Identifies a kept plan: the same key on the same store answers with the same bytes.
 /// While it lives, calls of this thread that read a store wait at most this long for another process that has locked
-/// it. Without one they wait 10 s, as calls that write always do. Throws as they do: SystemError.
+/// it. Without one they wait 10 s, as calls that write always do; then they throw SystemError.
 class ReadPatience {
  public:
   explicit ReadPatience(std::chrono::milliseconds patience) noexcept;
@@ -43,6 +42,7 @@ class ReadPatience {
   std::chrono::milliseconds before_;
 };
 
+/// Identifies a kept plan: the same key on the same store answers with the same bytes.
 struct PlanKey {
   planner::OpSpec op;
   std::string fingerprint_digest; ///< digest() of the machine
