@@ -1,5 +1,6 @@
 #include "kept_plan.hpp"
 
+#include <algorithm>
 #include <iostream>
 #include <optional>
 #include <utility>
@@ -133,6 +134,20 @@ finder::PlanSource remembering(finder::PlanSource source, std::optional<Error>& 
 }
 
 } // namespace
+
+void tell_later_run(store::Layers& layers, const planner::Plan& plan) {
+  if (!plan.validation || !plan.overlaps() || !plan.counts.empty()) return;
+  const auto measurements = layers.writable().list_measurements(plan.op, plan.fingerprint);
+  if (!measurements) return;
+  const auto is_of_plan = [&](const store::Measurement& one) { return planner::is_same_choice(one, plan); };
+  const auto last = std::ranges::find_if(measurements.value().rbegin(), measurements.value().rend(), is_of_plan);
+  if (last == measurements.value().rend() || last->run_count < plan.validation->pair_count) return;
+  const double raced = plan.validation->benefit;
+  if (raced >= last->benefit_low && raced <= last->benefit_high) return;
+  std::cerr << "mc2: note: the race of this plan measured a benefit of " << percent_text(raced)
+            << ", and its last run here " << percent_text(last->benefit) << " ("
+            << percent_interval_text(last->benefit_low, last->benefit_high) << ", " << last->run_count << " pairs)\n";
+}
 
 Result<finder::FoundPlan> find_plan_for(const finder::PlanQuestion& question, store::Layers& layers,
                                         const ServerOptions& server) {

@@ -49,6 +49,10 @@ namespace mc2::cli {
 [[nodiscard]] Result<finder::FoundModel> find_kept_model(const finder::PlanQuestion& question, store::Layers& layers,
                                                          const ServerOptions& server = {});
 
+/// Tells on standard error where the last run of a raced plan, of no fewer pairs than its race, measured a benefit
+/// whose interval does not hold the race's.
+void tell_later_run(store::Layers& layers, const planner::Plan& plan);
+
 /// Finds a plan by finder::find_plan(): at the service if a server is given, then among the plans and models of the
 /// layers. Tells on standard error where the plan is from if a service was asked, a model of another n and k answered
 /// or a damaged document was passed over, and also that a plan is stale. Errors: as with_advice; NotFound with the

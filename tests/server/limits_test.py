@@ -225,6 +225,11 @@ class LimitsTest(ServiceTest):
         done = self.mc2("serve", "--config", config, "--store", self.store, env=environment)
         self.assert_refused(done, program.USAGE, "--header-bytes", "256 to")  # names the environment, not the file
 
+    def test_variables_that_no_setting_has_are_told(self):
+        service = self.start(MC2_SERVE_REQUIRE_TOKEN="true")
+        self.assertEqual(service.stop(), 0)
+        self.assertIn("note: MC2_SERVE_REQUIRE_TOKEN is set, but mc2 serve has no such", service.log.read_text())
+
     def test_settings_that_are_none(self):
         config = self.directory / "serve.json"
         for text, *parts in (

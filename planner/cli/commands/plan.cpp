@@ -247,6 +247,7 @@ Result<planner::Plan> PlanCommand::plan_here(const store::PlanRequest& request, 
   }
   MC2_ASSIGN(auto found, find_plan_for(question, layers, *server));
   about.is_tuned = !found.stored.created_at.empty();
+  if (found.origin == finder::Origin::Kept) tell_later_run(layers, found.stored.plan);
   return std::move(found).stored.plan;
 }
 

@@ -328,8 +328,10 @@ BenefitInterval benefit_interval_of(const Problem& problem, const VariantCost& c
   return {1 - expected - half_width, std::min(most, 1 - expected + half_width)};
 }
 
+constexpr int kLengthDigits = 9; ///< so many that no row is rounded away
+
 std::string range_text(const CostCurve& curve) {
-  return number_text(curve.valid_min_x, 6) + ".." + number_text(curve.valid_max_x, 6) + " " +
+  return number_text(curve.valid_min_x, kLengthDigits) + ".." + number_text(curve.valid_max_x, kLengthDigits) + " " +
          std::string(to_string(curve.axis));
 }
 
@@ -360,8 +362,8 @@ void judge_lane(Estimate& estimate, const CostCurve& curve, const char* lane, do
       weaken_to_analytic(estimate, subject + analytic_basis(curve));
     else if (provenance == Provenance::Extrapolated)
       weaken(estimate, provenance,
-             "a block of " + number_text(x, 6) + " " + std::string(to_string(curve.axis)) + " is outside the " +
-                 subject + "'s measured range " + range_text(curve));
+             "a block of " + number_text(x, kLengthDigits) + " " + std::string(to_string(curve.axis)) +
+                 " is outside the " + subject + "'s measured range " + range_text(curve));
     else
       weaken(estimate, provenance, "every block lies inside the measured range");
   }
@@ -393,7 +395,7 @@ void tell_of_serial(const Problem& problem, const VariantCost& serial, const Lan
   if (estimate.provenance > Provenance::Interpolated) return;
   const auto tell = [&](const CostCurve& curve, const char* lane, double x) {
     if (x == 0 || curve.provenance(x) != Provenance::Extrapolated) return;
-    estimate.reason += "; " + std::string(kSerialExtrapolated) + ": " + number_text(x, 6) + " " +
+    estimate.reason += "; " + std::string(kSerialExtrapolated) + ": " + number_text(x, kLengthDigits) + " " +
                        std::string(to_string(curve.axis)) + " is outside the " + lane + " curve's " + range_text(curve);
   };
   tell(serial.compute.curve, "compute", lengths.compute.largest);
