@@ -14,12 +14,6 @@ constexpr std::array<BackendAlignment, 3> kDefaultAlignments{{{"host", 64}, {"cu
 constexpr std::string_view kTorchPrefix = "torch/";
 constexpr std::int64_t kTorchGpuAlignment = 128, kTorchCpuAlignment = 32, kTorchMaxBlockCount = 16;
 
-/// Null for a backend that is not in the table.
-const BackendAlignment* find_alignment(std::string_view backend) noexcept {
-  const auto* const found = std::ranges::find(kDefaultAlignments, backend, &BackendAlignment::backend);
-  return found == kDefaultAlignments.end() ? nullptr : found;
-}
-
 /// The alignment of the plan's backend or, if the plan's blocks are no multiples of it, its largest common divisor with
 /// them.
 std::int64_t likely_alignment(const Plan& plan) {
@@ -39,11 +33,6 @@ std::int64_t likely_alignment(const Plan& plan) {
 
 std::span<const BackendAlignment> default_alignments() noexcept { return kDefaultAlignments; }
 
-std::int64_t default_alignment(std::string_view backend) {
-  const BackendAlignment* const found = find_alignment(backend);
-  return found != nullptr ? found->alignment : PlanOptions{}.alignment;
-}
-
 PlanOptions default_options_on(const Fingerprint& machine) {
   PlanOptions options;
   const std::string_view backend = machine.field("backend");
@@ -53,8 +42,8 @@ PlanOptions default_options_on(const Fingerprint& machine) {
     options.max_block_count = kTorchMaxBlockCount;
     return options;
   }
-  if (const BackendAlignment* const found = find_alignment(backend))
-    options.alignment = options.min_block_rows = found->alignment;
+  const auto* const found = std::ranges::find(kDefaultAlignments, backend, &BackendAlignment::backend);
+  if (found != kDefaultAlignments.end()) options.alignment = options.min_block_rows = found->alignment;
   return options;
 }
 

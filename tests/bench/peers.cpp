@@ -9,7 +9,6 @@
 #include <sstream>
 #include <string_view>
 
-#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
 #include "options/numbers.hpp"
@@ -120,7 +119,7 @@ Result<std::vector<planner::OpSpec>> PeersBench::shapes() const {
 Result<PeerRace> PeersBench::race_one(const planner::OpSpec& op, store::Store& store, TorchSeat& seat) const {
   MC2_ASSIGN(const auto backend, machine.find());
   MC2_ASSIGN(const auto options, machine.communicator_options(op.world_size));
-  const auto settings = bench_settings(0.1 * budget_s, planner::default_alignment(backend->name()));
+  const auto settings = bench_settings(0.1 * budget_s, backend->name());
   PeerArena arena{*backend, options, settings, settings.race, store, seat};
   // This budget covers the profile, which takes most of it, and up to three races. The final race comes after it.
   arena.tune.budget = planner::to_ms(budget_s);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <iostream>
 
-#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
 #include "options/numbers.hpp"
@@ -114,8 +113,9 @@ void RegretBench::add_to(CLI::App& app) {
 Result<RegretFigure> RegretBench::figure_of(const planner::OpSpec& op) const {
   MC2_ASSIGN(const auto backend, machine.find());
   MC2_ASSIGN(const auto options, machine.communicator_options(op.world_size));
-  TuneSettings settings =
-      bench_settings(0.1 * budget_s, alignment.value_or(planner::default_alignment(backend->name())));
+  TuneSettings settings = bench_settings(0.1 * budget_s, backend->name());
+  if (alignment) settings.plan->alignment = settings.plan->min_block_rows = *alignment;
+  settings.profile.plan = settings.plan;
   settings.budget = planner::to_ms(budget_s);
   MC2_ASSIGN(auto bench, Workbench::open(*backend, options, op, fresh_seed()));
   MC2_ASSIGN(const auto family, everybody(*bench, *settings.plan));

@@ -12,6 +12,7 @@
 
 #include "mc2/embed/store_keeper.hpp"
 #include "mc2/finder/models.hpp"
+#include "mc2/planner/cutting.hpp"
 #include "mc2/planner/planner.hpp"
 #include "mc2/planner/text.hpp"
 #include "mc2/planner/units.hpp"
@@ -45,11 +46,9 @@ Result<std::unique_ptr<Workbench>> open_bench(const planner::OpSpec& op, const s
   return Workbench::open(*backend, options, op, workload);
 }
 
-TuneSettings bench_settings(double race_budget_s, std::int64_t alignment) {
-  planner::PlanOptions options;
-  options.alignment = options.min_block_rows = alignment;
+TuneSettings bench_settings(double race_budget_s, std::string_view backend) {
   TuneSettings result;
-  result.plan = result.profile.plan = options;
+  result.plan = result.profile.plan = planner::default_options_on({{{"backend", std::string(backend)}}});
   result.profile.sweep.budget = std::chrono::seconds(30);
   result.race.budget = planner::to_ms(race_budget_s);
   result.budget = result.profile.sweep.budget + 2 * result.race.budget;
@@ -58,13 +57,13 @@ TuneSettings bench_settings(double race_budget_s, std::int64_t alignment) {
 
 Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileSettings& settings,
                                                 store::Store& store) {
-  embed::StoreKeeper keeper(embed::access_to(store), bench.op(), bench.fingerprint(), store::PlanKey{}.purpose);
+  embed::StoreKeeper keeper(embed::access_to(store), bench, {});
   TuneProgressLine progress;
   return profiler::profile(bench, settings, keeper, progress.hooks());
 }
 
 Result<Tuned> tune_operator(Workbench& bench, const TuneSettings& settings, store::Store& store) {
-  embed::StoreKeeper keeper(embed::access_to(store), bench.op(), bench.fingerprint(), store::PlanKey{}.purpose);
+  embed::StoreKeeper keeper(embed::access_to(store), bench, settings);
   TuneProgressLine progress;
   return profiler::tune(bench, settings, keeper, progress.hooks());
 }

@@ -6,11 +6,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "context.hpp"
 #include "mc2/embed/workbench.hpp"
-#include "mc2/planner/cutting.hpp"
 #include "mc2/profiler/race.hpp"
 #include "mc2/profiler/tune.hpp"
 #include "mc2/store/store.hpp"
@@ -49,8 +49,7 @@ class ScratchStore {
                                                             const embed::Workload& workload = fresh_seed());
 
 /// @param race_budget_s  budget for each race; tuning gets 30 s for the profile and twice this budget for its races
-[[nodiscard]] TuneSettings bench_settings(double race_budget_s,
-                                          std::int64_t alignment = planner::default_alignment("host"));
+[[nodiscard]] TuneSettings bench_settings(double race_budget_s, std::string_view backend = "host");
 
 /// profiler::profile() with its samples kept in a store and its progress shown on standard error.
 [[nodiscard]] Result<profiler::SweepSummary> profile_operator(Workbench& bench, const ProfileSettings& settings,

@@ -24,14 +24,12 @@ TEST(DefaultOptionsOn, CutsAtTheBackendsAlignment) {
     PlanOptions expected;
     expected.alignment = expected.min_block_rows = entry.alignment;
     EXPECT_EQ(default_options_on(machine), expected) << entry.backend;
-    EXPECT_EQ(default_alignment(entry.backend), entry.alignment);
   }
 }
 
 TEST(DefaultOptionsOn, IsPlanOptionsOwnForOtherMachines) {
   EXPECT_EQ(default_options_on(machine_of("abacus")), PlanOptions());
   EXPECT_EQ(default_options_on({}), PlanOptions());
-  EXPECT_EQ(default_alignment("abacus"), PlanOptions().alignment);
 }
 
 TEST(LikelyLimits, AreTheBackendsWhereBlocksAreMultiplesOfItsAlignment) {

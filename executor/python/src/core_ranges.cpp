@@ -3,6 +3,7 @@
 #include "core.hpp"
 #include "mc2/planner/plan_ranges.hpp"
 #include "mc2/planner/text.hpp"
+#include "mc2/render/ranges.hpp"
 
 namespace mc2::python {
 namespace {
@@ -29,15 +30,7 @@ std::vector<std::int64_t> blocks_of(const CutRule& rule, std::int64_t axis_lengt
 /// The m of a range or a gap as text.
 template <typename Range>
 std::string m_text(const Range& range) {
-  return "m " + std::to_string(range.first_m) + " to " + std::to_string(range.last_m);
-}
-
-std::string range_table(const PlanRanges& ranges) {
-  std::vector<std::vector<std::string>> rows{{"m", "plan", "variant", "predicted benefit"}};
-  for (const PlanRange& range : ranges.ranges)
-    rows.push_back({std::to_string(range.first_m) + " to " + std::to_string(range.last_m), range.rule.text(),
-                    range.rule.variant.text(), percent_interval_text(range.least_benefit, range.most_benefit)});
-  return html_table(rows);
+  return "m " + render::m_text(range.first_m, range.last_m);
 }
 
 void bind_range(py::module_& module) {
@@ -105,7 +98,7 @@ void bind_ranges(py::module_& module) {
           "m"_a,
           "The plan for one m. Nothing is predicted for it: its times, benefit and overlap_efficiency read 0, and\n"
           "its bound says nothing. mc2.predict() has them.")
-      .def("_repr_html_", &range_table);
+      .def("_repr_html_", [](const PlanRanges& ranges) { return html_table(render::range_cells(ranges)); });
   add_repr(type, "PlanRanges", [](const PlanRanges& all) {
     return all.op.text() + " from m " + std::to_string(all.first_m) + ", " + std::to_string(all.ranges.size()) +
            " ranges, " + std::to_string(all.gaps.size()) + " gaps";

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "mc2/render/plot.hpp"
+#include "mc2/render/ranges.hpp"
 #include "pages/html.hpp"
 #include "pages/model_page.hpp"
-#include "pages/ranges_page.hpp"
 
 namespace mc2::cli {
 namespace {
@@ -90,10 +90,10 @@ void steps_section(Markup& out, const LlmPlan& plan, const LlmNotes& notes) {
 void ranges_section(Markup& out, const LlmSite& site) {
   if (!site.ranges) return;
   out.element("h3", {}, site.layer.layer + ": " + site.op->text());
-  html_table(out, range_cells(*site.ranges));
-  paragraph(out, range_settings_text(*site.ranges));
+  html_table(out, render::range_cells(*site.ranges));
+  paragraph(out, render::range_settings_text(*site.ranges));
   for (const auto& gap : site.ranges->gaps)
-    paragraph(out, "no plan for m of " + m_text(gap.first_m, gap.last_m) + ": " + gap.reason);
+    paragraph(out, "no plan for m of " + render::m_text(gap.first_m, gap.last_m) + ": " + gap.reason);
 }
 
 } // namespace

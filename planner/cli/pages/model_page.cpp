@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "mc2/planner/text.hpp"
+#include "mc2/render/ranges.hpp"
 #include "mc2/render/text.hpp"
 #include "mc2/store/csv.hpp"
-#include "pages/ranges_page.hpp"
 #include "pages/text.hpp"
 
 namespace mc2::cli {
@@ -35,7 +35,7 @@ std::vector<LlmRun> widest(std::vector<LlmRun> runs) {
 }
 
 std::string runs_text(const std::vector<LlmRun>& runs) {
-  return list_text(widest(runs), [](const LlmRun& run) { return m_text(run.first_tokens, run.last_tokens); }) +
+  return list_text(widest(runs), [](const LlmRun& run) { return render::m_text(run.first_tokens, run.last_tokens); }) +
          (runs.size() > kMostParts ? ", ..." : "");
 }
 
@@ -63,7 +63,7 @@ std::string gain_text(const std::vector<LlmRun>& runs) {
   if (runs.empty()) return "-";
   const auto least = std::ranges::min(runs, {}, &LlmRun::least_benefit).least_benefit;
   const auto most = std::ranges::max(runs, {}, &LlmRun::most_benefit).most_benefit;
-  return span_text(least, most);
+  return render::span_text(least, most);
 }
 
 std::string size_text(const LlmSite& site) { return std::to_string(site.op->n) + "x" + std::to_string(site.op->k); }
@@ -73,7 +73,7 @@ std::string form_title(LlmForm form) { return form == LlmForm::AllReduce ? "all-
 /// "3.2 % (2 to 5 %)", or "0 %" if nothing is saved.
 std::string saved_text(const LlmStep& step) {
   const auto& interval = step.benefit_interval;
-  return percent_text(step.benefit()) + (interval ? " (" + span_text(interval->low, interval->high) + ")" : "");
+  return percent_text(step.benefit()) + (interval ? " (" + render::span_text(interval->low, interval->high) + ")" : "");
 }
 
 void add_cells(const LlmStep* step, std::vector<std::string>& row) {
@@ -129,7 +129,7 @@ std::string faster_text(const LlmPlan& plan) {
   for (const LlmForm form : forms) {
     std::vector<std::string> all_m;
     for (const FasterRun& run : runs)
-      if (run.form == form) all_m.push_back(m_text(run.first, run.last));
+      if (run.form == form) all_m.push_back(render::m_text(run.first, run.last));
     texts.push_back(form_title(form) + (texts.empty() ? " takes less time at m of " : " at ") + list_text(all_m));
   }
   return list_text(texts);

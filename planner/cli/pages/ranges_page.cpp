@@ -1,9 +1,9 @@
 #include "pages/ranges_page.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "mc2/planner/text.hpp"
+#include "mc2/render/ranges.hpp"
 #include "mc2/render/text.hpp"
 
 namespace mc2::cli {
@@ -13,64 +13,28 @@ using planner::PlanRange;
 using planner::PlanRanges;
 using planner::Provenance;
 
-render::VariantNames names_of(const PlanRanges& ranges) {
-  std::vector<planner::Variant> variants;
-  for (const PlanRange& range : ranges.ranges) variants.push_back(range.rule.variant);
-  return render::variant_names(variants);
-}
-
-std::string interval_text(const PlanRange& range) {
-  const auto& interval = range.benefit_interval;
-  return interval ? span_text(interval->low, interval->high) : "-";
-}
-
 /// "65:360, 8192:16384": the ranges of m whose predictions are extrapolated; empty if there are none.
 std::string extrapolated_text(const PlanRanges& ranges) {
   std::vector<std::string> texts;
   for (const PlanRange& range : ranges.ranges)
-    if (range.provenance == Provenance::Extrapolated) texts.push_back(m_text(range.first_m, range.last_m));
+    if (range.provenance == Provenance::Extrapolated) texts.push_back(render::m_text(range.first_m, range.last_m));
   return list_text(texts);
 }
 
 } // namespace
 
-std::string m_text(std::int64_t first, std::int64_t last) {
-  return first == last ? std::to_string(first) : std::to_string(first) + ":" + std::to_string(last);
-}
-
-std::string span_text(double low, double high) {
-  const auto whole = [](double ratio) { return std::to_string(std::lround(ratio * 100)); };
-  const std::string first = whole(low), last = whole(high);
-  return first == last ? first + " %" : first + " to " + last + " %";
-}
-
-Cells range_cells(const PlanRanges& ranges) {
-  Cells rows{{"m", "plan", "variant", "gain", "90 %"}};
-  const auto names = names_of(ranges).names;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const PlanRange& range = ranges.ranges[i];
-    rows.push_back({m_text(range.first_m, range.last_m), range.rule.text(), names[i],
-                    span_text(range.least_benefit, range.most_benefit), interval_text(range)});
-  }
-  return rows;
-}
-
-std::string range_settings_text(const PlanRanges& ranges) {
-  const std::string common = names_of(ranges).common;
-  return common.empty() ? "" : "every variant has " + common;
-}
-
 std::string ranges_page(const PlanRanges& ranges, int width) {
   const std::string last_m = std::to_string(ranges.op.m);
   std::string title = ranges.op.text();
-  title.replace(title.find("m=" + last_m), 2 + last_m.size(), "m=" + m_text(ranges.first_m, ranges.op.m));
+  title.replace(title.find("m=" + last_m), 2 + last_m.size(), "m=" + render::m_text(ranges.first_m, ranges.op.m));
   std::string page = title + "\n" + remark("machine  " + ranges.fingerprint.label(), width) + "\n" +
-                     render::table(range_cells(ranges), width) + "\n";
-  if (const std::string settings = range_settings_text(ranges); !settings.empty()) page += remark(settings, width);
+                     render::table(render::range_cells(ranges), width) + "\n";
+  if (const std::string settings = render::range_settings_text(ranges); !settings.empty())
+    page += remark(settings, width);
   if (planner::traits_of(ranges.op.kind).has_row_shards)
     page += remark("blocks are " + planner::cut_axis_text(ranges.op), width);
   for (const planner::PlanGap& gap : ranges.gaps)
-    page += remark("no plan for m of " + m_text(gap.first_m, gap.last_m) + ": " + gap.reason, width);
+    page += remark("no plan for m of " + render::m_text(gap.first_m, gap.last_m) + ": " + gap.reason, width);
   if (const std::string m = extrapolated_text(ranges); !m.empty())
     page +=
         remark("EXTRAPOLATED for some or all m of " + m + ": blocks, or serial, lie outside what was measured", width);

@@ -121,6 +121,7 @@ class Pass:
     ) -> None:
         """rows [m, k], all_gather_matmul only: gets the gathered rows."""
         self.group, self.x, self.w, self.is_batched, self.rows = group, x, w, is_batched, rows
+        self.block_count = len(blocks)
         self.shape(blocks)
 
     @classmethod
@@ -172,8 +173,6 @@ class Pass:
             marked(_COMPUTE, self.compute, i)
         return self.y
 
-    block_count: int = 0
-
 
 class MatmulAllReduce(Pass):
     is_compute_first = True
@@ -185,7 +184,6 @@ class MatmulAllReduce(Pass):
         return y
 
     def shape(self, blocks: list[int]) -> None:
-        self.block_count = len(blocks)
         self.y = self.new(self.x.shape[0], self.w.shape[1])
         self._a, self._c = self.x.split(blocks), self.y.split(blocks)
 
@@ -196,46 +194,44 @@ class MatmulAllReduce(Pass):
         return _all_reduce(self.group, self._c[i])
 
 
-class MatmulReduceScatter(Pass):
+class _ShardedProduct(Pass):
+    """Kinds that multiply the rows of every rank's shard and then send the products."""
+
     is_compute_first = True
     can_batch = True
 
+    def shape(self, blocks: list[int]) -> None:
+        self._a = self.shards(self.x, blocks)
+        self._products = [self.new(self.group.size, b, self.w.shape[1]) for b in blocks]
+
+    def compute(self, i: int) -> None:
+        _multiply_shards(self._a[i], self.w, self._products[i], self.is_batched)
+
+
+class MatmulReduceScatter(_ShardedProduct):
     @staticmethod
     def unfused(group: Group, x: typing.Any, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
         return reduce_scatter(group, torch.mm(x, w))
 
     def shape(self, blocks: list[int]) -> None:
-        self.block_count = len(blocks)
-        columns = self.w.shape[1]
-        self.y = self.new(self.x.shape[0] // self.group.size, columns)
-        self._a, self._c = self.shards(self.x, blocks), self.y.split(blocks)
-        self._products = [self.new(self.group.size, b, columns) for b in blocks]
-
-    def compute(self, i: int) -> None:
-        _multiply_shards(self._a[i], self.w, self._products[i], self.is_batched)
+        super().shape(blocks)
+        self.y = self.new(self.x.shape[0] // self.group.size, self.w.shape[1])
+        self._c = self.y.split(blocks)
 
     def communicate(self, i: int) -> typing.Any:
         return _reduce_scatter(self.group, self._c[i], self._products[i])
 
 
-class MatmulAllToAll(Pass):
-    is_compute_first = True
-    can_batch = True
-
+class MatmulAllToAll(_ShardedProduct):
     @staticmethod
     def unfused(group: Group, x: typing.Any, w: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
         return all_to_all(group, torch.mm(x, w))
 
     def shape(self, blocks: list[int]) -> None:
-        self.block_count = len(blocks)
-        columns = self.w.shape[1]
-        self.y = self.new(self.x.shape[0], columns)
-        self._a, self._c = self.shards(self.x, blocks), self.shards(self.y, blocks)
-        self._products = [self.new(self.group.size, b, columns) for b in blocks]
+        super().shape(blocks)
+        self.y = self.new(self.x.shape[0], self.w.shape[1])
+        self._c = self.shards(self.y, blocks)
         self._received = [torch.empty_like(product) for product in self._products]
-
-    def compute(self, i: int) -> None:
-        _multiply_shards(self._a[i], self.w, self._products[i], self.is_batched)
 
     def communicate(self, i: int) -> typing.Any:
         return _all_to_all(self.group, self._received[i], self._products[i])
@@ -272,7 +268,6 @@ class AllGatherMatmul(_Arriving):
         return torch.mm(all_gather(group, x, rows), w)
 
     def shape(self, blocks: list[int]) -> None:
-        self.block_count = len(blocks)
         self.y = self.new(self.x.shape[0] * self.group.size, self.w.shape[1])
         self._own, self._sent, self._c = self.x, self.x.split(blocks), self.shards(self.y, blocks)
         self._kept = self.shards(self.rows, blocks) if self.rows is not None else []
@@ -299,7 +294,6 @@ class AllToAllMatmul(_Arriving):
         return torch.mm(all_to_all(group, x), w)
 
     def shape(self, blocks: list[int]) -> None:
-        self.block_count = len(blocks)
         self.y = self.new(self.x.shape[0], self.w.shape[1])
         shard = self.x.shape[0] // self.group.size
         self._own = self.x[self.group.rank * shard : (self.group.rank + 1) * shard]
@@ -326,7 +320,7 @@ class EmbeddingAllToAll(Pass):
         return by_sample(group, pooled.transpose(0, 1).flatten(1))
 
     def shape(self, blocks: list[int]) -> None:
-        self.block_count, ranks = len(blocks), self.group.size
+        ranks = self.group.size
         columns = self.w.shape[0] * self.w.shape[2]
         self._poolings = _bags.in_blocks(typing.cast(_bags.Bags, self.x), self.w, ranks, blocks)
         self._products = [self.new(ranks, b, columns) for b in blocks]
@@ -356,7 +350,7 @@ class AllGatherGroupedMatmul(Pass):
 
     def shape(self, blocks: list[int]) -> None:
         rows, ranks, own = typing.cast(_chosen.Rows, self.x), self.group.size, self.group.rank
-        self.block_count, share, top_k = len(blocks), len(rows.x), rows.experts.shape[1]
+        share, top_k = len(rows.x), rows.experts.shape[1]
         self.y = self.new(ranks * share * top_k, self.w.shape[2])
         self._own, self._sent = rows.x, rows.x.split(blocks)
         self._arrived = [self.new(ranks, b, rows.x.shape[1]) for b in blocks]
@@ -394,7 +388,6 @@ class GroupedMatmulAllReduce(Pass):
 
     def shape(self, blocks: list[int]) -> None:
         rows = typing.cast(_chosen.Rows, self.x)
-        self.block_count = len(blocks)
         self.y = self.new(len(rows.experts), self.w.shape[2])
         self._places, self._c = _places(rows).split(blocks), self.y.split(blocks)
 
@@ -417,7 +410,6 @@ class GroupedMatmulReduceScatter(Pass):
     def shape(self, blocks: list[int]) -> None:
         rows, ranks = typing.cast(_chosen.Rows, self.x), self.group.size
         (m, top_k), columns = rows.experts.shape, self.w.shape[2]
-        self.block_count = len(blocks)
         self.y = self.new(m // ranks, columns)
         self._places, self._c = _places(rows).view(ranks, -1, top_k).split(blocks, 1), self.y.split(blocks)
         self._products = [self.new(ranks, b, columns) for b in blocks]

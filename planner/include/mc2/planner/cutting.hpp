@@ -22,9 +22,6 @@ struct BackendAlignment {
 /// A row for every backend of mc2, including those that this build lacks.
 [[nodiscard]] std::span<const BackendAlignment> default_alignments() noexcept;
 
-/// The alignment that planning uses unless the user gives one. PlanOptions' default for a backend outside the table.
-[[nodiscard]] std::int64_t default_alignment(std::string_view backend);
-
 /// The options for planning on a machine where the user has chosen none. Alignment and shortest block are the backend's
 /// default alignment. For PyTorch's process groups ("torch/...") they are 128 rows on GPUs and 32 elsewhere, with at
 /// most 16 blocks. PlanOptions' defaults for an unknown backend.
