@@ -1,6 +1,7 @@
 #include "kept_plan.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <optional>
 #include <utility>
@@ -143,7 +144,9 @@ void tell_later_run(store::Layers& layers, const planner::Plan& plan) {
   const auto last = std::ranges::find_if(measurements.value().rbegin(), measurements.value().rend(), is_of_plan);
   if (last == measurements.value().rend() || last->run_count < plan.validation->pair_count) return;
   const double raced = plan.validation->benefit;
-  if (raced >= last->benefit_low && raced <= last->benefit_high) return;
+  constexpr double kAsSaid = 0.02;
+  const bool holds = raced >= last->benefit_low && raced <= last->benefit_high;
+  if (holds || std::abs(raced - last->benefit) <= kAsSaid) return;
   std::cerr << "mc2: note: the race of this plan measured a benefit of " << percent_text(raced)
             << ", and its last run here " << percent_text(last->benefit) << " ("
             << percent_interval_text(last->benefit_low, last->benefit_high) << ", " << last->run_count << " pairs)\n";

@@ -50,7 +50,7 @@ namespace mc2::cli {
                                                          const ServerOptions& server = {});
 
 /// Tells on standard error where the last run of a raced plan, of no fewer pairs than its race, measured a benefit
-/// whose interval does not hold the race's.
+/// whose interval does not hold the race's and is more than 2 points off.
 void tell_later_run(store::Layers& layers, const planner::Plan& plan);
 
 /// Finds a plan by finder::find_plan(): at the service if a server is given, then among the plans and models of the

@@ -195,7 +195,8 @@ Plan with_race_intervals(const RaceIntervals& intervals, Plan plan) {
   auto& [low, high] = *plan.benefit_interval;
   const double ratio = makespan.us / plan.serial_us, expected = 1 - ratio;
   low = expected - std::hypot(expected - low, intervals.open * ratio);
-  const double most = high <= strategies::kMostHidden ? strategies::kMostHidden : 1.0; // as it was predicted
+  // A prediction that ends there was cut off there.
+  const double most = high == strategies::kMostHidden ? strategies::kMostHidden : 1.0;
   high = std::min(most, expected + std::hypot(high - expected, intervals.open * ratio));
   return plan;
 }

@@ -62,7 +62,11 @@ std::string named(std::vector<StoredFingerprint> machines) {
     const auto field_text = [&](const std::string& field) {
       return field + " " + std::string(machine.fingerprint.field(field).substr(0, kShownValue));
     };
-    if (label.size() > kShownLabel) label = label.substr(0, label.find_last_of(' ', kShownLabel)) + " ...";
+    if (label.size() > kShownLabel) {
+      const auto blank = label.find_last_of(' ', kShownLabel); // words may have no blank, and are cut then
+      label.resize(blank == std::string::npos || blank < kShownLabel / 2 ? kShownLabel : blank);
+      label += " ...";
+    }
     names.push_back(machine.digest.substr(0, kNamedDigits) + " (" + label + (told.empty() ? "" : "; ") +
                     list_text(told, field_text) + ")");
   }

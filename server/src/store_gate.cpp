@@ -127,15 +127,16 @@ Result<void> StoreGate::require_own_file() const {
 Result<void> StoreGate::look() {
   return read([this](const store::Store& store) -> Result<void> {
     const auto known = position();
+    // Read before it is known that the file is still the same. Revisions that an older mc2 made for tokens have none.
+    const auto now = store.position();
     if (known) {
       MC2_ASSIGN(const bool has_it, store.has_been_at(*known));
       if (!has_it) { // or a write of this service has just changed the history (a replica's snapshot)
         const std::lock_guard lock(writer_mutex_);
-        static_cast<void>(require_own_course());
+        if (const auto own = require_own_course(); !own && !is_rewound_) return own.error();
       }
     }
-    // Revisions that an older mc2 made for tokens have no position.
-    if (const auto now = store.position()) change_position(known, now.value());
+    if (now) change_position(known, now.value());
     MC2_ASSIGN(const auto seen, store.revision());
     raise_revision(seen);
     MC2_ASSIGN(const auto tokens, store.token_revision());

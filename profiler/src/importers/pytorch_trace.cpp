@@ -230,7 +230,7 @@ class Handler final : public JsonHandler {
     // Tools that merge traces write events twice.
     const std::tuple key(event_.device, interval_.start, interval_.end, event_.correlation.value_or(0));
     if (known_kernels_.contains(key)) return sink_.skip(pieces_.line(), "the same event as an earlier one");
-    if (known_kernels_.size() < 2 * kMaxKept) known_kernels_.insert(key);
+    if (is_nccl ? nccl_count_ + 1 < kMaxKept : kernels_.size() < kMaxKept) known_kernels_.insert(key);
     if (is_nccl) return take_collective_kernel();
     // Copies around a collective carry the collective's fields, too.
     if (!event_.collective.empty()) return sink_.skip(pieces_.line(), "kernel beside a collective");
@@ -264,7 +264,10 @@ class Handler final : public JsonHandler {
     Matmul matmul{a[0], b[1], a[1], event_.times.start.value_or(0), std::nullopt};
     if (*first < event_.types.size()) matmul.dtype = find_dtype(bare_type(event_.types[*first]));
     const auto [at, is_new] = matmuls_.try_emplace(*event_.external, matmul);
-    at->second.is_twice = at->second.is_twice || (!is_new && at->second.start != matmul.start);
+    const Matmul& known = at->second;
+    const bool is_same = event_.times.start && known.start == matmul.start && known.m == matmul.m &&
+                         known.n == matmul.n && known.k == matmul.k;
+    at->second.is_twice = known.is_twice || (!is_new && !is_same);
     sink_.skip(pieces_.line(), "operator; its kernels are what is taken");
   }
 

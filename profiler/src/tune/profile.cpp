@@ -181,9 +181,10 @@ Result<bool> Profiling::add_lengths_between(const SoFar& found) {
     for (const std::int64_t length : middles_of_gaps(cost.variant, target))
       MC2_TRY(add({cost.variant, {target, length}}));
   }
-  if (on_line_ && cases_.size() > known_count)
-    on_line_("profile " + bench_.op().text() + ": also " + std::to_string(cases_.size() - known_count) +
-             " lengths between those that were timed, which the fitted curves do not follow");
+  if (const std::size_t added = cases_.size() - known_count; on_line_ && added > 0)
+    on_line_("profile " + bench_.op().text() + ": also " + std::to_string(added) +
+             (added == 1 ? " length" : " lengths") +
+             " between those that were timed, which the fitted curves do not follow");
   return cases_.size() > known_count;
 }
 
