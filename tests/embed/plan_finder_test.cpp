@@ -45,6 +45,12 @@ class PlanFinders : public ::testing::Test {
     };
     return options;
   }
+  /// A finder that looks a plan up anew each time it is asked.
+  [[nodiscard]] Result<PlanFinder> renewing_finder() {
+    auto options = with_store();
+    options.refresh = std::chrono::milliseconds(0);
+    return PlanFinder::open(options);
+  }
   void keep(const planner::Plan& plan) {
     auto layers = store::Layers::open({{}, directory_ / "store.db"}).value();
     ASSERT_TRUE(layers.writable().put_plan(plan, "tuned", kDate).ok());
@@ -92,9 +98,7 @@ TEST_F(PlanFinders, RemembersAPlanWithoutAskingAgain) {
 TEST_F(PlanFinders, TakesANewerPlanOnceTheOldOneIsOfAge) {
   const auto question = client::examples::question();
   keep(client::examples::plan(question, 128));
-  auto options = with_store();
-  options.refresh = std::chrono::milliseconds(0);
-  const auto finder = PlanFinder::open(options);
+  const auto finder = renewing_finder();
   EXPECT_EQ(finder.value().find(question).value()->stored.plan.cut.block_rows.front(), 128);
   keep(client::examples::plan(question, 256));
   EXPECT_EQ(finder.value().find(question).value()->stored.plan.cut.block_rows.front(), 256);
@@ -103,9 +107,7 @@ TEST_F(PlanFinders, TakesANewerPlanOnceTheOldOneIsOfAge) {
 TEST_F(PlanFinders, WaitsOnlyAMomentForALockedStoreOnceItHasAPlan) {
   const auto question = client::examples::question();
   keep(client::examples::plan(question, 128));
-  auto options = with_store();
-  options.refresh = std::chrono::milliseconds(0);
-  const auto finder = PlanFinder::open(options);
+  const auto finder = renewing_finder();
   const auto old = finder.value().find(question).value();
   sqlite3* other = nullptr;
   ASSERT_EQ(sqlite3_open((directory_ / "store.db").c_str(), &other), SQLITE_OK);
@@ -118,9 +120,7 @@ TEST_F(PlanFinders, WaitsOnlyAMomentForALockedStoreOnceItHasAPlan) {
 TEST_F(PlanFinders, KeepsAnOldPlanWhereNothingNewerCanBeHad) {
   const auto question = client::examples::question();
   keep(client::examples::plan(question, 128));
-  auto options = with_store();
-  options.refresh = std::chrono::milliseconds(0);
-  const auto finder = PlanFinder::open(options);
+  const auto finder = renewing_finder();
   const auto old = finder.value().find(question).value();
   auto layers = store::Layers::open({{}, directory_ / "store.db"}).value();
   ASSERT_TRUE(layers.writable().remove_plan(old->stored.digest).ok());

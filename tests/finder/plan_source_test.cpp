@@ -32,6 +32,15 @@ CostModel model_of(const OpSpec& op) {
 
 PlanQuestion question(const OpSpec& op = op_of(1024)) { return {.op = op, .machine = model_of(op).fingerprint}; }
 
+/// Asks for the speed of a machine whose lanes take 2000 and 1000 us now.
+PlanQuestion question_of_now() {
+  PlanQuestion now = question();
+  now.time_lanes = [](const CostModel& model) -> Result<std::vector<planner::TimedLanes>> {
+    return std::vector<planner::TimedLanes>{{model.variants.front().variant.text(), 2000, 1000, 0.01, 0.01}};
+  };
+  return now;
+}
+
 /// What a store would hold; the tests need no store.
 struct Shelf {
   std::vector<store::StoredPlan> plans;
@@ -288,10 +297,7 @@ TEST(FindModel, IsAsSureAsTheMachinesEarlierPredictionsWere) {
   steady.record.ratios.assign(50, {1.5, 1.001, 1.001, serial_us / 10}); // such short runs tell nothing of longer ones
   EXPECT_LT(width(steady, question()), 0.15);
   // An uncut time that is measured now needs no record of how the speed has changed.
-  PlanQuestion now = question();
-  now.time_lanes = [](const CostModel& model) -> Result<std::vector<planner::TimedLanes>> {
-    return std::vector<planner::TimedLanes>{{model.variants.front().variant.text(), 2000, 1000, 0.01, 0.01}};
-  };
+  const PlanQuestion now = question_of_now();
   EXPECT_LT(width(unsteady, now), 0.1);
   const auto anchored = find_model({.given = {}, .kept = unsteady.kept()}, now).value();
   EXPECT_DOUBLE_EQ(plan_with(anchored, now).value().compute_us, 2000);
@@ -337,10 +343,7 @@ TEST(FindPlan, AtTheSpeedOfNowTheChoiceOfARaceStays) {
   Shelf shelf;
   shelf.models = {model_of(op_of(1024))};
   shelf.tuned(op_of(1024), 320);
-  PlanQuestion now = question();
-  now.time_lanes = [](const CostModel& model) -> Result<std::vector<planner::TimedLanes>> {
-    return std::vector<planner::TimedLanes>{{model.variants.front().variant.text(), 2000, 1000, 0.01, 0.01}};
-  };
+  const PlanQuestion now = question_of_now();
   EXPECT_EQ(find_plan(shelf.sources(), now).value().origin, Origin::Model) << "the plan was not raced";
   planner::Validation& race = shelf.plans.back().plan.validation.emplace();
   race = {1400, 2000, 0.3, 0.25, 0.35, 9};
@@ -429,10 +432,7 @@ TEST(FindPlan, WhatIsAskedOfNowPassesOverWhatWasTuned) {
   Shelf shelf;
   shelf.models = {model_of(op_of(1024))};
   shelf.tuned(op_of(1024), 320);
-  PlanQuestion now = question();
-  now.time_lanes = [](const CostModel& model) -> Result<std::vector<planner::TimedLanes>> {
-    return std::vector<planner::TimedLanes>{{model.variants.front().variant.text(), 2000, 1000, 0.01, 0.01}};
-  };
+  const PlanQuestion now = question_of_now();
   EXPECT_EQ(find_plan(shelf.sources(), question()).value().origin, Origin::Kept);
   const auto found = find_plan(shelf.sources(), now).value();
   EXPECT_EQ(found.origin, Origin::Model);

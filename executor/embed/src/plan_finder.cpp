@@ -200,8 +200,8 @@ Result<FoundPlanPtr> PlanFinder::Impl::ask(const PlanQuestion& question) {
 
 /// Looks the plan up anew. If that fails, the old plan stays: a program must not lose its plan because a disk failed.
 Result<FoundPlanPtr> PlanFinder::Impl::renew(const PlanQuestion& question, const FoundPlanPtr& old) {
-  constexpr std::chrono::milliseconds kPatience{
-      30}; // a program that has a plan does not wait for another that locks the store
+  // A program that has a plan does not wait for another that locks the store.
+  constexpr std::chrono::milliseconds kPatience{30};
   const store::ReadPatience short_wait(kPatience);
   const auto asked_at = PlanCache::Clock::now();
   std::string reason;
