@@ -99,7 +99,11 @@ class ImportTest(ProgramTest):
     def test_a_log_that_stands_there_twice_is_not_counted_twice(self):
         copy = self.directory / "copy.log"
         copy.write_bytes(self.nccl.read_bytes())
-        for again in copy, self.nccl:
+        packed = self.directory / "copy.log.gz"
+        packed.write_bytes(gzip.compress(self.nccl.read_bytes()))
+        wide = self.directory / "wide.log"
+        wide.write_text(self.nccl.read_text(), encoding="utf-16")
+        for again in copy, self.nccl, packed, wide:
             self.refuse(
                 USAGE,
                 ["import", self.nccl, self.kernels, again, *OPERATOR, "--op", "matmul_all_reduce", "--device", "npu"],

@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <utility>
-#include <vector>
 
 #include "mc2/profiler/importer.hpp"
 
@@ -62,39 +60,7 @@ class MemorySource : public ByteSource {
   std::int64_t total_bytes_;
 };
 
-/// Size in bytes; 0 where the file is not regular or its size cannot be read.
-std::uintmax_t size_of(const std::string& file) {
-  std::error_code failed;
-  const bool is_regular = std::filesystem::is_regular_file(file, failed);
-  const auto size = is_regular ? std::filesystem::file_size(file, failed) : 0;
-  return failed ? 0 : size;
-}
-
-bool have_same_bytes(const std::string& left, const std::string& right) {
-  std::ifstream one(left, std::ios::binary), other(right, std::ios::binary);
-  std::vector<char> of_one(1 << 16), of_other(of_one.size());
-  while (one && other) {
-    one.read(of_one.data(), std::ssize(of_one));
-    other.read(of_other.data(), std::ssize(of_other));
-    if (one.gcount() != other.gcount() || !std::equal(of_one.begin(), of_one.begin() + one.gcount(), of_other.begin()))
-      return false;
-  }
-  return one.eof() && other.eof();
-}
-
 } // namespace
-
-Result<void> require_different(std::span<const std::string> files) {
-  std::vector<std::uintmax_t> sizes(files.size());
-  std::ranges::transform(files, sizes.begin(), size_of);
-  for (std::size_t i = 1; i < files.size(); ++i)
-    for (std::size_t known = 0; known < i; ++known)
-      if (sizes[i] > 0 && sizes[i] == sizes[known] && have_same_bytes(files[i], files[known]))
-        return Error{
-            ErrorCode::InvalidSpec, "files",
-            files[i] + " is the same log as " + files[known] + ", whose timings would count twice; name one of them"};
-  return {};
-}
 
 Result<std::unique_ptr<ByteSource>> open_log(const std::filesystem::path& path) {
   const auto refused = [&](const std::string& why) { return Error{ErrorCode::InvalidSpec, path.string(), why}; };

@@ -1,6 +1,9 @@
 #include "mc2/profiler/importer.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "log_reader.hpp"
 #include "log_sink.hpp"
@@ -49,6 +52,42 @@ class WatchedSource : public ByteSource {
   bool is_cancelled_ = false;
 };
 
+/// A file's text, decompressed and in UTF-8. That of a pipe is empty here: it can be read only once.
+class LogText {
+ public:
+  explicit LogText(const std::string& file) {
+    std::error_code failed;
+    if (!std::filesystem::is_regular_file(file, failed)) return;
+    auto opened = open_log(file);
+    if (!opened) return; // whoever imports it says why
+    source_ = std::move(opened.value());
+    reader_.emplace(*source_);
+  }
+
+  [[nodiscard]] std::string_view head() { return reader_ ? reader_->head() : std::string_view(); }
+  [[nodiscard]] bool is_the_rest_of(LogText& other) {
+    std::string_view here, there;
+    while (true) {
+      const bool is_here = !here.empty() || reader_->next_piece(here);
+      const bool is_there = !there.empty() || other.reader_->next_piece(there);
+      if (!is_here || !is_there) return is_here == is_there;
+      const std::size_t size = std::min(here.size(), there.size());
+      if (here.substr(0, size) != there.substr(0, size)) return false;
+      here.remove_prefix(size);
+      there.remove_prefix(size);
+    }
+  }
+
+ private:
+  std::unique_ptr<ByteSource> source_;
+  std::optional<LogReader> reader_;
+};
+
+bool have_same_text(const std::string& left, const std::string& right) {
+  LogText one(left), other(right);
+  return one.is_the_rest_of(other);
+}
+
 } // namespace
 
 Result<LogSummary> import_log(ByteSource& source, std::string_view format, const ImportAnswers& answers,
@@ -68,6 +107,22 @@ Result<LogSummary> import_log(ByteSource& source, std::string_view format, const
   if (!reader.fault().empty()) sink.bad(reader.line_number() + 1, reader.fault());
   if (!read) return read.error();
   return summary;
+}
+
+Result<void> require_different(std::span<const std::string> files) {
+  std::vector<std::size_t> heads; // 0 where there is none
+  for (const auto& file : files) {
+    LogText text(file);
+    const std::string_view head = text.head();
+    heads.push_back(head.empty() ? 0 : std::hash<std::string_view>()(head));
+  }
+  for (std::size_t i = 1; i < files.size(); ++i)
+    for (std::size_t known = 0; known < i; ++known)
+      if (heads[i] != 0 && heads[i] == heads[known] && have_same_text(files[i], files[known]))
+        return Error{
+            ErrorCode::InvalidSpec, "files",
+            files[i] + " is the same log as " + files[known] + ", whose timings would count twice; name one of them"};
+  return {};
 }
 
 } // namespace mc2::profiler

@@ -42,7 +42,8 @@ class ByteSource {
 /// Opens a log. It may be a pipe; one that nobody writes to yet is no error, and is_ready() tells when somebody does.
 /// Errors: InvalidSpec for a path that cannot be opened or is a directory.
 [[nodiscard]] Result<std::unique_ptr<ByteSource>> open_log(const std::filesystem::path& path);
-/// Errors: InvalidSpec where two of the files have the same bytes, because their timings would count twice.
+/// Errors: InvalidSpec where two of the files have the same text, in whatever compression or encoding, because their
+/// timings would count twice.
 [[nodiscard]] Result<void> require_different(std::span<const std::string> files);
 /// A source that reads `bytes`, which must outlive it.
 [[nodiscard]] std::unique_ptr<ByteSource> memory_log(std::string_view bytes);
