@@ -115,6 +115,15 @@ void refuse_passed_over_variables(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands()) refuse_passed_over_variables(*command);
 }
 
+/// The option, e.g. "--m", that has taken the next option for its value; empty where none has.
+std::string option_without_value(const CLI::App& command) {
+  const auto names = long_names(command);
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& value : option->results())
+      if (std::ranges::find(names, value) != names.end()) return option->get_name();
+  return "";
+}
+
 /// Ends after a failed or finished parse. CLI11 prints help itself, except for a command that does not exist; usage
 /// errors become one line with the documented exit code.
 int exit_parse(const CLI::App& app, const CLI::ParseError& error) {
@@ -126,6 +135,8 @@ int exit_parse(const CLI::App& app, const CLI::ParseError& error) {
   const std::string hint = "; see " + name + " --help";
   if (commands.empty()) {
     if (unknown.empty()) return report(ExitCode::Usage, complaint(error) + hint);
+    if (const auto option = option_without_value(*command); !option.empty())
+      return report(ExitCode::Usage, option + ": needs a value" + hint);
     const std::string& word = unknown.front();
     const std::string wrong = word.starts_with('-') ? "is no option of " + name : "is not expected here";
     return report(ExitCode::Usage, word + ": " + wrong + suggestion(word, long_names(*command)) + hint);

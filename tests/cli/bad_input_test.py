@@ -190,7 +190,8 @@ class OptionTest(ProgramTest):
     def test_unknown_options_and_commands(self):
         self.refuse(USAGE, ["plan", *SHAPE, "--frob"], "--frob", "mc2 plan --help")
         self.refuse(USAGE, ["plan", *SHAPE, "extra"], "extra", "mc2 plan --help")
-        self.refuse(USAGE, ["plan", "--m"], "--m")
+        self.refuse(USAGE, ["plan", "--m"], "--m: needs a value")
+        self.refuse(USAGE, ["plan", "--m", "--n", "640", "--k", "64"], "--m: needs a value; see mc2 plan --help")
         started = self.mc2()
         self.assertEqual((started.returncode, started.stderr), (USAGE, ""))
         self.assertIn("mc2 tune --m 1024", started.stdout)

@@ -102,6 +102,20 @@ TEST(Store, TheSamePlanAgainIsNoChangeAndKeepsItsDate) {
   EXPECT_GT(store.revision().value(), revision);
 }
 
+TEST(Store, TheSameModelAgainIsNoChangeUnlessSamplesAreNewer) {
+  const TemporaryDirectory directory;
+  Store store = open_new(directory / "mc2.db");
+  const planner::CostModel model = examples::model();
+  ASSERT_TRUE(store.put_model(model, "2026-06-01T10:00:00Z").ok());
+  const std::int64_t revision = store.revision().value();
+  ASSERT_TRUE(store.put_model(model, "2026-06-01T11:00:00Z").ok());
+  EXPECT_EQ(store.revision().value(), revision);
+  const planner::Sample sample = examples::sample(0);
+  ASSERT_TRUE(store.append_samples(model.op, model.fingerprint, {&sample, 1}, "2026-06-05T10:00:00Z").ok());
+  const std::string digest = store.put_model(model, "2026-06-05T11:00:00Z").value();
+  EXPECT_EQ(store.find_model(digest).value().created_at, "2026-06-05T11:00:00Z");
+}
+
 TEST(Store, PurposesAndFingerprintsAreSeparateKeys) {
   const TemporaryDirectory directory;
   Store store = open_new(directory / "mc2.db");

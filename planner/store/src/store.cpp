@@ -277,13 +277,15 @@ Result<std::string> Store::Impl::put(const char* call, Table table, const planne
   MC2_TRY(require_machine(fingerprint));
   return write_documents(call, [&]() -> Result<std::string> {
     MC2_TRY(require_replaceable(table, record.key, may_replace));
-    if (table == Table::Model) // must not be older than its samples, even if the clock stepped back
-      record.created_at =
-          std::max(record.created_at, newest_date(database, Table::SampleBatch, record.key, record.created_at));
     put_fingerprint(database, fingerprint);
-    if (table == Table::Plan) { // a model gets a new date, which is compared with those of samples
-      const auto kept = find_record(database, table, record.key);
-      if (kept && kept.value() && kept.value()->digest == record.digest) return record.digest;
+    const auto kept = find_record(database, table, record.key);
+    const bool is_unchanged = kept && kept.value() && kept.value()->digest == record.digest;
+    if (table == Table::Plan && is_unchanged) return record.digest;
+    if (table == Table::Model) { // its date is compared with those of samples
+      const std::string newest_sample = newest_date(database, Table::SampleBatch, record.key, record.created_at);
+      if (is_unchanged && newest_sample <= kept.value()->created_at && kept.value()->created_at <= record.created_at)
+        return record.digest;
+      record.created_at = std::max(record.created_at, newest_sample); // even if the clock stepped back
     }
     put_record(database, table, record);
     return record.digest;
