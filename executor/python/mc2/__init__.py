@@ -106,6 +106,10 @@ def __getattr__(name: str) -> typing.Any:
     return value
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
+
+
 __all__ = [
     "Bench",
     "ChosenExperts",

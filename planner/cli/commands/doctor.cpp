@@ -31,8 +31,11 @@ nlohmann::ordered_json examine_dtypes(const executor::Backend& backend, planner:
     planner::OpSpec op{kind, 1024, 1024, 1024, dtype, world_size};
     if (planner::traits_of(kind).work == planner::Work::Pooling) op.tables = {.table_count = 1, .row_count = 1024};
     if (planner::traits_of(kind).work == planner::Work::GroupedMatmul) op.experts = {.count = 8, .top_k = 2};
+    const std::string name(to_string(dtype)), repeated = "is " + name + "; ";
     const auto supported = backend.supports(op);
-    result[std::string(to_string(dtype))] = supported ? "yes" : "no: " + supported.error().message;
+    std::string why = supported ? "" : supported.error().message;
+    if (why.starts_with(repeated)) why.erase(0, repeated.size()); // so that types with one reason have one footnote
+    result[name] = supported ? "yes" : "no: " + why;
   }
   return result;
 }

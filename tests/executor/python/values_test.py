@@ -239,12 +239,15 @@ print(locale.format_string("%.1f", 0.5), plan.reason, mc2.default_options(plan.f
             plans = list(pool.map(lambda m: mc2.plan(OP.replace(m=4096), model), range(64)))
         self.assertEqual(set(plan.digest for plan in plans), {plans[0].digest})
 
-    def test_importing_loads_neither_executor_nor_client(self):
-        code = "import mc2, sys; print(sorted(m for m in sys.modules if m.startswith('mc2.')))"
+    def test_importing_loads_neither_executor_nor_client_and_lists_their_names(self):
+        code = (
+            "import mc2, sys; print({*mc2.__all__} - {*dir(mc2)}, "
+            "sorted(m for m in sys.modules if m.startswith('mc2.')))"
+        )
         loaded = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
         ).stdout
-        self.assertEqual(loaded.strip(), "['mc2._core', 'mc2.errors']")
+        self.assertEqual(loaded.strip(), "set() ['mc2._core', 'mc2.errors']")
         with self.assertRaises(AttributeError):
             mc2.nothing
 
