@@ -264,11 +264,8 @@ Result<Store> Store::open(const fs::path& path, OpenMode mode) {
 
 const fs::path& Store::path() const noexcept { return impl_->path; }
 
-Result<void> Store::Impl::require_replaceable(Table table, const PlanKey& key, const MayReplace& may_replace) const {
-  if (!may_replace) return {};
-  const auto kept = find_record(database, table, key);
-  const bool is_there = kept && kept.value();
-  if (may_replace(is_there ? std::optional(kept.value()->digest) : std::nullopt)) return {};
+Result<void> Store::Impl::require_replaceable(const std::optional<Record>& kept, const MayReplace& may_replace) const {
+  if (!may_replace || may_replace(kept ? std::optional(kept->digest) : std::nullopt)) return {};
   return error(ErrorCode::Stale, "keeps another document for the same operator and machine than the one to replace");
 }
 
@@ -276,14 +273,16 @@ Result<std::string> Store::Impl::put(const char* call, Table table, const planne
                                      Record record, const MayReplace& may_replace) {
   MC2_TRY(require_machine(fingerprint));
   return write_documents(call, [&]() -> Result<std::string> {
-    MC2_TRY(require_replaceable(table, record.key, may_replace));
+    std::optional<Record> kept; // none for measurements, of which a key has many
+    if (table != Table::Measurement)
+      if (auto found = find_record(database, table, record.key)) kept = std::move(found).value(); // else it is damaged
+    MC2_TRY(require_replaceable(kept, may_replace));
     put_fingerprint(database, fingerprint);
-    const auto kept = find_record(database, table, record.key);
-    const bool is_unchanged = kept && kept.value() && kept.value()->digest == record.digest;
+    const bool is_unchanged = kept && kept->digest == record.digest;
     if (table == Table::Plan && is_unchanged) return record.digest;
     if (table == Table::Model) { // its date is compared with those of samples
       const std::string newest_sample = newest_date(database, Table::SampleBatch, record.key, record.created_at);
-      if (is_unchanged && newest_sample <= kept.value()->created_at && kept.value()->created_at <= record.created_at)
+      if (is_unchanged && newest_sample <= kept->created_at && kept->created_at <= record.created_at)
         return record.digest;
       record.created_at = std::max(record.created_at, newest_sample); // even if the clock stepped back
     }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -84,7 +85,8 @@ struct Store::Impl {
                                         Record record, const MayReplace& may_replace = {});
   /// Asks `may_replace`, if there is one, about the kept document. Call within a transaction. Errors: Stale if it
   /// returns false.
-  [[nodiscard]] Result<void> require_replaceable(Table table, const PlanKey& key, const MayReplace& may_replace) const;
+  [[nodiscard]] Result<void> require_replaceable(const std::optional<Record>& kept,
+                                                 const MayReplace& may_replace) const;
 };
 
 } // namespace mc2::store
