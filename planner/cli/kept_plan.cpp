@@ -58,6 +58,15 @@ Result<void> check_predicted(const planner::Plan& plan, const std::string& name,
                    "--blocks predicts blocks"};
 }
 
+Result<void> require_made_here(const planner::Plan& plan, const planner::Fingerprint& here, const char* option) {
+  if (plan.fingerprint == here) return {};
+  const std::string asked = machine_option(here, plan.fingerprint);
+  return Error{ErrorCode::Stale, option,
+               "the plan was made for another machine (" + here.differences(plan.fingerprint).front() +
+                   "); plan again here, " + (asked.starts_with("--") ? "add " + asked + ", " : "") +
+                   "or add --accept-other-machine"};
+}
+
 StoreUse look_up_use(const ServerOptions& server) { return server.is_given() ? StoreUse::Keep : StoreUse::Read; }
 
 Result<store::Layers> open_to_look_up(const StoreOptions& store, const ServerOptions& server, const planner::OpSpec& op,

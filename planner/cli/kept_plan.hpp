@@ -27,6 +27,11 @@ namespace mc2::cli {
 /// @param name  of the plan, for the message
 [[nodiscard]] Result<void> check_predicted(const planner::Plan& plan, const std::string& name, const char* option);
 
+/// Checks that a plan was made for this machine. Errors: Stale with the field `option`, which says how to ask for the
+/// plan's machine.
+[[nodiscard]] Result<void> require_made_here(const planner::Plan& plan, const planner::Fingerprint& here,
+                                             const char* option);
+
 /// How to open the store to look something up: with a service, the service's answers are kept in it.
 [[nodiscard]] StoreUse look_up_use(const ServerOptions& server);
 

@@ -313,8 +313,13 @@ class MainJobTest(ProgramTest):
         plan_file = self.directory / "plan.json"
         self.at_store("plan", "--out", plan_file)
         elsewhere = ["--plan", plan_file, "--link", "2Gbit,20us", *FEW_PAIRS, "--store", self.store]
-        self.refuse(NO_ANSWER, ["run", *elsewhere], "another machine", "--accept-other-machine")
-        page = self.succeed("run", *elsewhere, "--accept-other-machine")
+        link = json.loads(plan_file.read_text())["fingerprint"]["link"]
+        self.refuse(NO_ANSWER, ["run", *elsewhere], "another machine", f"add --link {link}", "--accept-other-machine")
+        accepted = self.complete("run", *elsewhere, "--accept-other-machine")
+        page = accepted.stdout
+        self.assertIn("not kept: the plan's predictions are for another machine", accepted.stderr)
+        exported = json.loads(self.succeed("db", "export", "--store", self.store))
+        self.assertEqual(exported["measurements"], [])
         # The page names where the plan was measured, then where it comes from.
         self.assertIn("EMULATED: link 2Gbit,20us]", program.unwrapped(page))
         self.assertIn("plan made on", page)

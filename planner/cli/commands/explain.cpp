@@ -140,10 +140,7 @@ Result<planner::MeasuredRun> ExplainCommand::measure(const planner::Plan& plan) 
   MC2_ASSIGN(const auto options, machine.communicator_options(plan.op.world_size));
   const planner::Fingerprint here = backend->fingerprint(options);
   MC2_TRY(here.require_speeds());
-  if (!(plan.fingerprint == here) && !accept_other_machine)
-    return Error{ErrorCode::Stale, "--measure",
-                 "the plan was made for another machine (" + here.differences(plan.fingerprint).front() +
-                     "); pass the same --link, or add --accept-other-machine"};
+  if (!accept_other_machine) MC2_TRY(require_made_here(plan, here, "--measure"));
   MC2_ASSIGN(const auto counts, counts_of(plan));
   tell_load(backend->name());
   MC2_ASSIGN(auto bench, embed::Workbench::open(*backend, options, plan.op, {fresh_seed(), counts.rows}));

@@ -70,6 +70,8 @@ struct RunCommand {
   [[nodiscard]] Result<void> check_runs_here(const planner::Plan& plan, const planner::Fingerprint& here) const;
   [[nodiscard]] Result<void> share_devices() const;
   [[nodiscard]] Result<ExitCode> run();
+  void keep(const embed::Workbench& bench, const planner::Plan& plan, const profiler::Contender& raced,
+            store::Layers* layers) const;
   [[nodiscard]] Result<ExitCode> measure(embed::Workbench& bench, const planner::Plan& plan,
                                          store::Layers* layers) const;
 };
@@ -172,6 +174,24 @@ std::string RunCommand::runners_up_text(planner::Plan plan) const {
   return "\n" + render::runner_up_table(plan, terminal_width());
 }
 
+/// Keeps the measurement with its prediction, if that is for equal counts on this machine; else tells why it does not.
+void RunCommand::keep(const embed::Workbench& bench, const planner::Plan& plan, const profiler::Contender& raced,
+                      store::Layers* layers) const {
+  const auto tell = [](const std::string& why) {
+    std::cerr << "mc2: note: the measurement was not kept: " << why << "\n";
+  };
+  const bool is_predicted = plan.makespan.us > 0;
+  if (!counts.rows.empty())
+    return tell(std::to_string(counts.total()) + " of at most " + std::to_string(plan.op.m * plan.op.world_size) +
+                " rows were exchanged" + (counts_file.empty() ? ", as the plan says" : "") +
+                (is_predicted ? "" : ", and nothing is predicted for these counts"));
+  if (!is_predicted || layers == nullptr) return;
+  if (!(plan.fingerprint == bench.fingerprint())) return tell("the plan's predictions are for another machine");
+  const auto kept =
+      layers->writable().add_measurement(bench.fingerprint(), measurement_of(raced, plan, *layers), utc_now());
+  if (!kept) tell(kept.error().text());
+}
+
 Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Plan& plan, store::Layers* layers) const {
   MC2_ASSIGN(auto checked, bench.check(plan));
   if (bench.fingerprint().is_shared_device()) {
@@ -189,16 +209,7 @@ Result<ExitCode> RunCommand::measure(embed::Workbench& bench, const planner::Pla
   if (!raced) return raced.error();
   MC2_ASSIGN(auto ready, bench.ready(plan));
   const executor::RunRecord& record = ready->run(executor::RunMode::Fused);
-  if (!counts.rows.empty())
-    std::cerr << "mc2: note: " << counts.total() << " of at most " << plan.op.m * plan.op.world_size
-              << " rows were exchanged" << (counts_file.empty() ? ", as the plan says; " : "; ")
-              << (plan.makespan.us > 0 ? "" : "nothing is predicted for these counts, and ")
-              << "the measurement was not kept\n";
-  else if (plan.makespan.us > 0 && layers != nullptr) // a measurement is kept only with its prediction
-    if (auto kept = layers->writable().add_measurement(
-            bench.fingerprint(), measurement_of(raced.value().contenders.front(), plan, *layers), utc_now());
-        !kept)
-      std::cerr << "mc2: note: the measurement was not kept: " << kept.error().text() << "\n";
+  keep(bench, plan, raced.value().contenders.front(), layers);
   if (is_json)
     print_report("mc2.run/1", run_report(plan, raced.value(), checked, bench.fingerprint()));
   else
@@ -233,10 +244,7 @@ Result<void> RunCommand::check_runs_here(const planner::Plan& plan, const planne
     return Error{ErrorCode::InvalidSpec, "--counts",
                  "are of " + world_text(counts.ranks, counts.experts_per_rank) + "; the plan is of " +
                      world_text(plan.op.world_size, plan.op.experts_per_rank)};
-  if (!(plan.fingerprint == here) && !accept_other_machine)
-    return Error{ErrorCode::Stale, "plan",
-                 "was made for another machine (" + here.differences(plan.fingerprint).front() +
-                     "); plan again here, pass the same --link, or add --accept-other-machine"};
+  if (!accept_other_machine) return require_made_here(plan, here, "--plan");
   return {};
 }
 

@@ -48,19 +48,6 @@ Distance distance_to(const store::Listed& kept, const planner::OpSpec& op, const
 
 constexpr std::size_t kMostDifferences = 3;
 
-/// How to name the machine: the option that selects it, or "the machine" with the first facts that differ.
-std::string machine_option(const planner::Fingerprint& here, const planner::Fingerprint& there) {
-  for (const char* name : {"backend", "link"})
-    if (here.field(name) != there.field(name)) return "--" + std::string(name) + " " + std::string(there.field(name));
-  auto differences = here.differences(there);
-  if (differences.size() > kMostDifferences) {
-    const std::size_t left_out = differences.size() - kMostDifferences;
-    differences.resize(kMostDifferences);
-    differences.push_back("and " + std::to_string(left_out) + " more");
-  }
-  return kTheMachine + (differences.empty() ? "" : " (" + list_text(differences, "; ") + ")");
-}
-
 /// The cut of a plan that was made for the question's operator on another machine; empty for a model.
 std::string cut_there(const store::Listed& kept, const store::Store& store) {
   const auto found = store.find_plan(kept.digest);
@@ -150,6 +137,18 @@ std::string command_of(const char* command, const planner::OpSpec& op, const pla
 }
 
 } // namespace
+
+std::string machine_option(const planner::Fingerprint& here, const planner::Fingerprint& there) {
+  for (const char* name : {"backend", "link"})
+    if (here.field(name) != there.field(name)) return "--" + std::string(name) + " " + std::string(there.field(name));
+  auto differences = here.differences(there);
+  if (differences.size() > kMostDifferences) {
+    const std::size_t left_out = differences.size() - kMostDifferences;
+    differences.resize(kMostDifferences);
+    differences.push_back("and " + std::to_string(left_out) + " more");
+  }
+  return kTheMachine + (differences.empty() ? "" : " (" + list_text(differences, "; ") + ")");
+}
 
 std::string tune_command(const planner::OpSpec& op, const planner::Fingerprint& machine) {
   return command_of("tune", op, machine);

@@ -9,6 +9,10 @@ namespace mc2::cli {
 /// The command that makes a plan for the operator on a machine of this kind, without options that have their default.
 [[nodiscard]] std::string tune_command(const planner::OpSpec& op, const planner::Fingerprint& machine);
 
+/// How to ask for the machine `there` from `here`: the option that selects its backend or link, or "the machine" with
+/// the first facts that differ.
+[[nodiscard]] std::string machine_option(const planner::Fingerprint& here, const planner::Fingerprint& there);
+
 /// "make one: " and tune_command(), or why this machine's backend cannot tune the operator.
 [[nodiscard]] std::string how_to_make_one(const planner::OpSpec& op, const planner::Fingerprint& machine);
 
