@@ -129,26 +129,23 @@ class RefineTest(ProgramTest):
             "abcdef0123",
         )
 
-    def test_times_in_another_unit_are_no_verdict(self):
+    def test_times_in_another_unit_are_refused(self):
         ask = ["refine", "--model", EXAMPLE_MODEL, "--cuts", self.write("blocks,fused_us\n512+4x896,1.262\n")]
-        page = program.unwrapped(self.succeed(*ask))
         # The collective alone takes 13.58491263 us / MiB x 64 MiB + 61.508333 us.
-        self.assertIn(
-            "nothing usable was measured: 1.3 us is below what the collective alone takes, 930.9 us; are these ms?",
-            page,
-        )
+        alone = "its fused_us, 1.262 us, is far below what the collective alone takes, 930.9 us; are these ms?"
+        self.refuse(USAGE, ask, "cut: 512 + 4 x 896: ", alone)
+        self.refuse(USAGE, ["import", self.cuts, *DEVICE, *OPERATOR, "--store", self.store], "cuts.csv:2", alone)
+
+    def test_a_time_that_no_cut_can_have_is_no_verdict(self):
+        ask = ["refine", "--model", EXAMPLE_MODEL, "--cuts", self.write("blocks,fused_us\n512+4x896,500\n")]
+        page = program.unwrapped(self.succeed(*ask))
+        self.assertIn("nothing usable was measured: 500.0 us is below what the collective alone takes, 930.9 us", page)
         self.assertNotIn("faster than serial", page)
         self.assertIn("add their times to the file of --cuts, and run this again", page)
         self.assertNotIn("import", page)
         plan = json.loads(self.succeed(*ask, "--json"))["plan"]
         self.assertEqual(plan["reason"], "do not cut: nothing usable was measured yet")
         self.assertIn("run this again with --cuts FILE", program.unwrapped(self.succeed(*ask[:3])))
-        self.refuse(
-            USAGE,
-            ["import", self.cuts, *DEVICE, *OPERATOR, "--store", self.store],
-            "cuts.csv:2",
-            "its fused_us, 1.262 us, is far below what the matmul alone takes",
-        )
         # An imported time that was set aside decides nothing either.
         self.bring("blocks,fused_us\n512+4x896,100\n")
         answer = json.loads(self.succeed("plan", *DEVICE, *OPERATOR, "--store", self.store, "--json"))

@@ -220,6 +220,42 @@ TEST(Refine, RunsOfOneCutCountAsOne) {
   EXPECT_EQ(refined.plan.validation->pair_count, 2);
 }
 
+TEST(Refine, RunsOfOneCutThatDisagreeAreBelievedLess) {
+  const CostModel model = model_with(1.15, 1.15, 0);
+  const MeasuredCut good = measure(model, {{2048, 2048}});
+  MeasuredCut slow = good;
+  slow.fused_us *= 3;
+  const auto width_of = [&](const std::vector<MeasuredCut>& runs) {
+    const auto refined = refine(model.op, model, runs, settings()).value();
+    EXPECT_LE(refined.measured[0].low_us, 1.02 * good.fused_us);
+    EXPECT_GE(refined.measured[0].high_us, 0.98 * good.fused_us);
+    return refined.measured[0].high_us - refined.measured[0].low_us;
+  };
+  EXPECT_GT(width_of({good, slow}), 5 * width_of({good, good}));
+}
+
+TEST(Refine, AnOddRunAmongSeveralOfOneCutIsLeftOut) {
+  const CostModel model = model_with(1.15, 1.15, 0);
+  const MeasuredCut good = measure(model, {{2048, 2048}});
+  for (const double factor : {0.5, 3.0}) {
+    MeasuredCut odd = good;
+    odd.fused_us *= factor;
+    const auto refined = refine(model.op, model, std::vector{odd, good, good}, settings()).value();
+    EXPECT_NEAR(refined.measured[0].measured_us, good.fused_us, 1e-6 * good.fused_us);
+    EXPECT_NEAR(refined.plan.makespan.us, good.fused_us, 0.02 * good.fused_us);
+  }
+}
+
+TEST(Refine, ThePlansTimeLiesWithinItsInterval) {
+  const CostModel model = model_with(1.15, 1.15, 0), truth = model_with(1.1, 1.05, 5);
+  std::vector<MeasuredCut> measured;
+  for (const Cut& cut : {Cut{{2048, 2048}}, Cut{{1024, 1024, 2048}}}) measured.push_back(measure(truth, cut));
+  measured[0].fused_us *= 0.93; // which no factor explains
+  const auto makespan = refine(model.op, model, measured, settings()).value().plan.makespan;
+  EXPECT_LT(makespan.low_us, makespan.us);
+  EXPECT_GT(makespan.high_us, makespan.us);
+}
+
 TEST(Refine, AFurtherCutIsForetoldNoBetterThanTheOthersWereMeasured) {
   const CostModel model = model_with(1.15, 1.15, 0);
   const auto interval_of = [&](double relative_error) {

@@ -106,15 +106,6 @@ std::string next_table(const Refinement& refinement) {
   return table(rows);
 }
 
-/// Asks whether a time is in another unit than us, if in that unit it would be about as expected.
-std::string unit_text(const CutBelief& cut) {
-  constexpr double kAlike = 3;
-  for (const auto& [us, unit] : {std::pair{1e3, "ms"}, {1e6, "s"}})
-    if (const double ratio = us * cut.measured_us / cut.profiled_us; ratio < kAlike && ratio > 1 / kAlike)
-      return std::string("; are these ") + unit + "?";
-  return "; time it again";
-}
-
 /// Why nothing could be used, by the example of the first cut.
 std::string unusable_text(const Refinement& refinement) {
   const CutBelief& cut = refinement.measured.front();
@@ -125,7 +116,7 @@ std::string unusable_text(const Refinement& refinement) {
   return "nothing usable was measured: " + time_text(cut.measured_us) + " is below what " +
          (cut.measured_us < part_us ? "the " + part + " alone takes, " + time_text(part_us)
                                     : "blocks of " + cut.cut.text() + " take undisturbed") +
-         unit_text(cut);
+         "; time it again";
 }
 
 std::string use_text(const Refinement& refinement) {

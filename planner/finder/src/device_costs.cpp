@@ -109,8 +109,10 @@ std::vector<Measurement> nearest_cuts(std::vector<Measurement> all, const OpSpec
   return all;
 }
 
-std::string recalibration_text(std::size_t cut_count, const OpSpec& measured, const OpSpec& op) {
-  if (cut_count == 0) return "scaled to the measured serial time";
+std::string recalibration_text(const profiler::Refinement& refinement, std::ptrdiff_t cut_count, const OpSpec& measured,
+                               const OpSpec& op) {
+  if (cut_count == 0)
+    return refinement.is_serial_measured ? "scaled to the measured serial time" : "not recalibrated: no cut is usable";
   return "recalibrated from " + std::to_string(cut_count) + " measured " + (cut_count == 1 ? "cut" : "cuts") +
          (measured == op ? "" : " of m=" + std::to_string(measured.m)) + "; mc2 refine shows what they change";
 }
@@ -143,7 +145,7 @@ Result<void> learn_from_cuts(const std::vector<Measurement>& cuts, const OpSpec&
   const auto believed = std::ranges::count(refinement.measured, true, &profiler::CutBelief::is_believed);
   if (believed > 0)
     std::erase_if(costs.notes, [](const std::string& note) { return note.ends_with(profiler::kUntilACutIsMeasured); });
-  costs.notes.push_back(recalibration_text(static_cast<std::size_t>(believed), measured_op, op));
+  costs.notes.push_back(recalibration_text(refinement, believed, measured_op, op));
   if (const auto aside = std::ssize(refinement.measured) - believed; aside > 0)
     costs.notes.push_back(std::to_string(aside) + (aside == 1 ? " measured cut is" : " measured cuts are") +
                           " set aside, contradicted by the others or by the uncut parts; mc2 refine names them");

@@ -76,6 +76,31 @@ MeasuredCut merged(const MeasuredCut& left, const MeasuredCut& right) {
   return both;
 }
 
+/// Leaves out those of three or more measurements of one cut that are far from their median.
+void leave_out_odd(std::vector<MeasuredCut>& runs) {
+  if (runs.size() < 3) return;
+  std::vector<double> times_us;
+  for (const MeasuredCut& run : runs) times_us.push_back(run.fused_us);
+  const double middle_us = median(times_us);
+  std::erase_if(runs, [&](const MeasuredCut& run) {
+    const double log_ratio = std::abs(std::log(run.fused_us / middle_us));
+    return log_ratio > kOddLogRatio && log_ratio > kOddDeviations * run.likely_error();
+  });
+}
+
+/// Combines the measurements of one cut. Where they differ by more than their errors explain, the error grows by the
+/// ratio of R. T. Birge, The calculation of errors by the method of least squares (Physical Review 40, 1932).
+MeasuredCut combined(std::vector<MeasuredCut> runs) {
+  leave_out_odd(runs);
+  MeasuredCut both = runs.front();
+  for (std::size_t i = 1; i < runs.size(); ++i) both = merged(both, runs[i]);
+  if (runs.size() == 1) return both;
+  double squares = 0;
+  for (const MeasuredCut& run : runs) squares += std::pow((run.fused_us / both.fused_us - 1) / run.likely_error(), 2);
+  both.relative_error *= std::max(1.0, std::sqrt(squares / static_cast<double>(runs.size() - 1)));
+  return both;
+}
+
 /// Times of a variant's uncut lanes, each alone and one after the other, predicted by the model.
 struct UncutParts {
   double compute_us = 0, communication_us = 0, serial_us = 0;
@@ -154,9 +179,10 @@ Result<void> validate_uncut_times(const planner::OpSpec& op, const CostModel& mo
   const double longer_us = std::max(parts.compute_us, parts.communication_us);
   const std::string longer = is_compute_longer ? work : "collective";
   const bool is_uncut = planner::overlapping_schedule(op, cut.variant, cut.cut) == planner::Schedule::Serial;
+  // Blocks may take many times as long as the lanes uncut, but never much less than the longer one.
+  const double fused_us = is_uncut ? cut.fused_us : std::min(cut.fused_us, longer_us);
   for (const UncutTime& time :
-       {UncutTime{"serial_us", cut.serial_us, longer_us, longer},
-        UncutTime{"fused_us", is_uncut ? cut.fused_us : 0, longer_us, longer},
+       {UncutTime{"serial_us", cut.serial_us, longer_us, longer}, UncutTime{"fused_us", fused_us, longer_us, longer},
         UncutTime{"compute_us", cut.compute_us, parts.compute_us, work},
         UncutTime{"communication_us", cut.communication_us, parts.communication_us, "collective"}})
     MC2_TRY(validate_uncut_time(time));
@@ -228,6 +254,7 @@ class Refiner {
 };
 
 Result<void> Refiner::take(std::span<const MeasuredCut> measured) {
+  std::vector<std::vector<MeasuredCut>> runs; // of each cut
   for (const MeasuredCut& cut : measured) {
     MC2_TRY(validate(cut));
     MC2_TRY(planner::validate_measured_cut(op_, cut));
@@ -238,15 +265,16 @@ Result<void> Refiner::take(std::span<const MeasuredCut> measured) {
       continue;
     }
     const auto known =
-        std::ranges::find_if(seen_, [&](const Observed& other) { return planner::is_same_choice(other.given, cut); });
-    if (known == seen_.end() && seen_.size() == kMaxMeasuredCuts)
+        std::ranges::find_if(runs, [&](const auto& other) { return planner::is_same_choice(other.front(), cut); });
+    if (known == runs.end() && runs.size() == kMaxMeasuredCuts)
       return Error{ErrorCode::InvalidSpec, "cuts",
                    "are more than " + std::to_string(kMaxMeasuredCuts) + " different ones; leave out the slowest"};
-    if (known == seen_.end())
-      seen_.push_back({cut, {}, {}, {}});
+    if (known == runs.end())
+      runs.push_back({cut});
     else
-      known->given = merged(known->given, cut);
+      known->push_back(cut);
   }
+  for (auto& of_cut : runs) seen_.push_back({combined(std::move(of_cut)), {}, {}, {}});
   return {};
 }
 
@@ -615,8 +643,9 @@ Result<void> Refiner::decide() {
   result_.noise = error_of(*best_);
   MC2_ASSIGN(result_.plan, planner::predict_cut(op_, result_.model, best_->variant, best_->cut));
   result_.plan.strategy = "refined";
-  result_.plan.makespan.low_us = std::min(result_.plan.makespan.us, best_->low_us);
-  result_.plan.makespan.high_us = std::max(result_.plan.makespan.us, best_->high_us);
+  result_.plan.makespan.us = best_->us;
+  result_.plan.makespan.low_us = best_->low_us;
+  result_.plan.makespan.high_us = best_->high_us;
   const auto count = std::ranges::count(result_.measured, true, &CutBelief::is_believed);
   result_.plan.reason =
       count == 1 ? "the cut that was measured" : "fastest of " + std::to_string(count) + " cuts that were measured";

@@ -86,9 +86,9 @@ struct Refinement {
 /// @param matmul_us  what the uncut matmul takes; 0: unknown. Errors: InvalidSpec, naming both times.
 [[nodiscard]] Result<void> validate_fused_time(const planner::OpSpec& op, double fused_us, double matmul_us);
 
-/// Checks the uncut times of a measured cut (serial_us and its parts, and fused_us where nothing overlaps) against the
-/// times of the model's lanes: a time that is more than 10 times shorter than that of the lane, or 100 times longer, is
-/// in another unit, and would be believed to be the machine's speed. Errors: InvalidSpec, naming the time, the cut and
+/// Checks the times of a measured cut against those of the model's lanes: a time that is more than 10 times shorter
+/// than that of the lane is in another unit, and would be believed to be the machine's speed. So is one that is 100
+/// times longer, except fused_us of a cut that overlaps. Errors: InvalidSpec, naming the time, the cut and
 /// what the lane takes; as planner::restricted_to().
 [[nodiscard]] Result<void> validate_uncut_times(const planner::OpSpec& op, const planner::CostModel& model,
                                                 const planner::MeasuredCut& cut);
@@ -96,6 +96,8 @@ struct Refinement {
 /// Learns from cuts that the caller ran elsewhere.
 ///   factors   the slow-downs and the fixed cost per block, which neither lane shows alone, are fitted as in
 ///             recalibrate(). Block times, where given, tell the two lanes apart.
+///   repeats   several measurements of one cut are averaged by their errors; of three or more, those far from the
+///             median are left out. The error grows where they disagree.
 ///   residual  a Gaussian process over cuts around that prediction: three linear terms for the factors, a term for each
 ///             lane's curve at each block length (with the curve's cross-validated error), and a smooth term over the
 ///             number and the shape of the blocks.
