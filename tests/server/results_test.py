@@ -291,6 +291,21 @@ class ResultsTest(ServiceTest):
         self.service = self.start()
         self.assertEqual(self.gauge("mc2_models_drifted"), 0)
 
+    def test_too_few_samples_do_not_end_an_alarm(self):
+        kept = self.service.json("GET", "/v1/models")["items"][0]["digest"]
+        self.service.json("POST", "/v1/samples", self.samples(3.0), status=201)
+        agreeing = self.samples(1.0)
+        few = {**agreeing, "samples": agreeing["samples"][:3]}
+        for profile, has_drifted in ((few, True), ({**agreeing, "samples": agreeing["samples"][3:]}, False)):
+            drift = self.service.json("POST", "/v1/samples", profile, status=201)["drift"]
+            since = self.service.json("GET", f"/v1/models/{kept}/drift")
+            self.assertEqual([drift["has_drifted"], since["has_drifted"]], [has_drifted] * 2)
+            self.assertEqual(since["lanes"], drift["lanes"])
+            self.assertEqual(self.gauge("mc2_models_drifted"), int(has_drifted))
+            self.service.stop()
+            self.service = self.start()
+            self.assertEqual(self.gauge("mc2_models_drifted"), int(has_drifted))
+
     def test_samples_sent_twice_are_kept_once(self):
         first, again = (
             self.service.json("POST", "/v1/samples", self.samples(3.0), status=status) for status in (201, 200)

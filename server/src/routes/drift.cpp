@@ -5,20 +5,14 @@
 #include "routes/routes.hpp"
 
 namespace mc2::server {
-namespace {
-
-constexpr int kMostBatches = 100; ///< of at most 10000 samples each
-
-} // namespace
-
 Result<Response> answer_model_drift(Context& context, const Call& call) {
   MC2_ASSIGN(const auto model, find_kept<store::StoredModel>(context, call, &store::Store::find_model));
-  MC2_ASSIGN(const auto samples,
-             context.store.read([&](const store::Store& store) { return samples_since(store, model, kMostBatches); }));
-  nlohmann::json answer = drift_json(profiler::find_drift(model.model, samples));
+  MC2_ASSIGN(const auto recent,
+             context.store.read([&](const store::Store& store) { return recent_drift(store, model); }));
+  nlohmann::json answer = drift_json(recent.drift);
   answer["schema"] = "mc2.model_drift/1";
   answer["since"] = model.created_at;
-  answer["sample_count"] = samples.size();
+  answer["sample_count"] = recent.sample_count;
   return json_response(answer);
 }
 
