@@ -190,6 +190,32 @@ TEST(FindPlan, OptionsAskForAnotherPlanUnlessTheyAreTheMachines) {
   EXPECT_EQ(tuned_purpose(asked), "tuned direct max_block_count=2, objective_quantile=0.9");
 }
 
+TEST(FindPlan, APurposeIsOneThatAQuestionHasAndThePlanAnswers) {
+  planner::Plan plan =
+      planner::unpredicted_plan(op_of(1024), question().machine, {"direct", {}}, planner::Cut{{256, 256, 512}}).value();
+  const auto why_not = [&](const std::string& purpose) {
+    const auto legal = require_purpose(plan, purpose);
+    return legal ? std::string() : legal.error().text();
+  };
+  for (const char* legal : {"tuned", "tuned direct", "tuned max_block_count=3", "tuned strategy=free",
+                            "tuned direct max_block_count=3, objective_quantile=0.9",
+                            R"(tuned contention={"communication":1.5,"compute":1.25})"})
+    EXPECT_EQ(why_not(legal), "") << legal;
+  for (const auto& [wrong, why] : {std::pair{"", "must be \"tuned\""},
+                                   {"other", "must be \"tuned\""},
+                                   {"tuned ", "not as questions write it: \"tuned\""},
+                                   {"tuned max_blocks=3", "max_blocks"},
+                                   {"tuned max_block_count", "is of variant direct"},
+                                   {"tuned max_block_count=03", "max_block_count"},
+                                   {"tuned max_block_count=0", "max_block_count"},
+                                   {"tuned objective_quantile=0.9, max_block_count=3", "not as questions write it"},
+                                   {"tuned strategy=fastest", "strategy"},
+                                   {"tuned tile_store", "is of variant direct"},
+                                   {"tuned max_block_count=2", "has max_block_count=2; this plan has 3 blocks"},
+                                   {"tuned min_block_rows=512", "min_block_rows=512; this plan has a block of 256"}})
+    EXPECT_THAT(why_not(wrong), ::testing::HasSubstr(why)) << wrong;
+}
+
 TEST(FindPlan, HowManyRunnersUpAreAskedForIsNoOtherPlan) {
   Shelf shelf;
   shelf.models.push_back(model_of(op_of(1024)));

@@ -140,7 +140,8 @@ class ResultsTest(ServiceTest):
         ) as clients:
             other.execute("BEGIN IMMEDIATE")
             kept = [
-                clients.submit(self.service.request, "POST", f"/v1/plans?purpose=tuned%20{i}", plan) for i in range(12)
+                clients.submit(self.service.request, "POST", f"/v1/plans?purpose=tuned%20max_block_count%3D{i}", plan)
+                for i in range(20, 32)
             ]
             time.sleep(0.3)
             asked = [
@@ -165,7 +166,17 @@ class ResultsTest(ServiceTest):
         self.assertEqual(
             {item["purpose"] for item in self.service.json("GET", "/v1/plans")["items"]}, {"tuned", "tuned direct"}
         )
-        for purpose in ("", "other", "tuned%20", "tuned%20%0a", "tuned%20" + "x" * 300):
+        few = self.service.json("POST", "/v1/plans?purpose=tuned%20max_block_count%3D1", plan, status=400)
+        self.assertIn("this plan has", few["detail"])
+        for purpose in (
+            "",
+            "other",
+            "tuned%20max_blocks%3D9",
+            "tuned%20strategy%3Dfastest",
+            "tuned%20",
+            "tuned%20%0a",
+            "tuned%20" + "x" * 300,
+        ):
             self.service.json("POST", f"/v1/plans?purpose={purpose}", plan, status=400)
 
     def test_a_purpose_of_an_older_store_that_is_no_text_does_not_take_the_list(self):

@@ -160,10 +160,65 @@ Result<PlanSource> plan_file(const std::filesystem::path& path) {
   return given_plan("file " + path.string(), std::move(plan).value());
 }
 
+namespace {
+
+constexpr std::string_view kTuned = "tuned";
+
+} // namespace
+
 std::string tuned_purpose(const PlanQuestion& question) {
   const std::string options = question.unusual_options();
-  return std::string("tuned") + (question.variant ? " " + question.variant->text() : "") +
+  return std::string(kTuned) + (question.variant ? " " + question.variant->text() : "") +
          (options.empty() ? "" : " " + options);
+}
+
+namespace {
+
+/// The question of which tuned_purpose() is the purpose. Errors: as read_unusual_options.
+Result<PlanQuestion> question_of(const planner::Plan& plan, std::string_view purpose) {
+  PlanQuestion question{.op = plan.op, .machine = plan.fingerprint};
+  purpose.remove_prefix(std::min(purpose.size(), kTuned.size() + 1));
+  const std::string_view word = purpose.substr(0, purpose.find(' '));
+  const bool is_variant = !word.empty() && word.find('=') >= word.find('('); // fields of a variant are in brackets
+  if (is_variant) {
+    question.variant = planner::parse_variant(word);
+    purpose.remove_prefix(std::min(purpose.size(), word.size() + 1));
+  }
+  if (purpose.empty()) return question;
+  MC2_ASSIGN(question.options, store::read_unusual_options(purpose, planner::default_options_on(plan.fingerprint)));
+  return question;
+}
+
+/// Errors: InvalidSpec where the cut breaks an option that is not the machine's.
+Result<void> require_within(const planner::Plan& plan, const planner::PlanOptions& options) {
+  if (!plan.is_cut()) return {};
+  const auto refused = [](const char* name, std::int64_t limit, const std::string& what) {
+    return Error{ErrorCode::InvalidSpec, "purpose",
+                 "has " + std::string(name) + "=" + std::to_string(limit) + "; this plan has " + what};
+  };
+  const planner::PlanOptions usual = planner::default_options_on(plan.fingerprint);
+  const std::int64_t count = std::ssize(plan.cut.block_rows), rows = std::ranges::min(plan.cut.block_rows);
+  if (options.max_block_count != usual.max_block_count && count > options.max_block_count)
+    return refused("max_block_count", options.max_block_count, std::to_string(count) + " blocks");
+  if (options.min_block_rows != usual.min_block_rows && rows < options.min_block_rows)
+    return refused("min_block_rows", options.min_block_rows, "a block of " + std::to_string(rows));
+  return {};
+}
+
+} // namespace
+
+Result<void> require_purpose(const planner::Plan& plan, const std::string& purpose) {
+  const auto refused = [](const std::string& why) { return Error{ErrorCode::InvalidSpec, "purpose", why}; };
+  const bool is_tuned = purpose == kTuned || purpose.starts_with(std::string(kTuned) + " ");
+  if (!is_tuned) return refused("must be \"tuned\", \"tuned VARIANT\", \"tuned OPTIONS\" or \"tuned VARIANT OPTIONS\"");
+  const auto question = question_of(plan, purpose);
+  if (!question) return refused(question.error().text());
+  if (const std::string usual = tuned_purpose(question.value()); usual != purpose)
+    return refused("is not as questions write it: \"" + usual + "\"");
+  if (const auto asked = require_asked(plan, question.value()); !asked)
+    return refused("is for another plan: this one " + asked.error().message);
+  if (!question.value().options) return {};
+  return require_within(plan, *question.value().options);
 }
 
 PlanSource kept_plans(Kept kept) {

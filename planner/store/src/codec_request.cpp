@@ -1,6 +1,7 @@
 #include "codec_parts.hpp"
 #include "mc2/planner/text.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -90,6 +91,26 @@ std::string unusual_options(PlanOptions options, const PlanOptions& usual) {
     if (!known.contains(name) || known[name] != value)
       texts.push_back(name + "=" + (value.is_string() ? value.get<std::string>() : dump(value)));
   return list_text(texts);
+}
+
+Result<PlanOptions> read_unusual_options(std::string_view text, const PlanOptions& usual) {
+  Json json = Options().write({.op = {}, .options = usual});
+  constexpr std::string_view kSeparator = ", "; // of list_text; compact JSON has none
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find(kSeparator));
+    text.remove_prefix(std::min(text.size(), one.size() + kSeparator.size()));
+    const auto equals = one.find('=');
+    if (equals == std::string_view::npos)
+      return Error{ErrorCode::Malformed, std::string(one), "has no value; write NAME=VALUE"};
+    const std::string_view value = one.substr(equals + 1);
+    auto number = parse_json(value);
+    json[std::string(one.substr(0, equals))] = number ? std::move(number).value() : Json(value);
+  }
+  ReadStatus status;
+  PlanRequest request = PlanRequest::usual({});
+  Options().read(Node(json, status), request);
+  if (status.error) return *status.error;
+  return request.options_with(usual);
 }
 
 std::string encode(const PlanRequest& request) { return dump(write_described(request)); }

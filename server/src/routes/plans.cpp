@@ -1,9 +1,9 @@
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "kept_plans.hpp"
 #include "mc2/finder/models.hpp"
+#include "mc2/finder/plan_source.hpp"
 #include "mc2/planner/cutting.hpp"
 #include "mc2/planner/explanation.hpp"
 #include "mc2/store/codec.hpp"
@@ -41,19 +41,6 @@ Result<planner::Explanation> explain(Context& context, const planner::Plan& kept
   return planner::explain(now.plan, now.model ? &*now.model : nullptr, planner::likely_limits(now.plan), is_stopped);
 }
 
-/// Reads the purpose that a plan is kept for (store::PlanKey). Errors: InvalidSpec.
-Result<std::string> read_purpose(const Query& query) {
-  constexpr std::size_t kMaxLength = 256;
-  const std::string purpose = query.text("purpose").value_or("tuned");
-  MC2_TRY(query.require_all_known());
-  const bool is_printable = std::ranges::all_of(purpose, [](char c) { return c >= ' ' && c <= '~'; });
-  const bool is_tuned = purpose == "tuned" || (purpose.starts_with("tuned ") && purpose.size() > 6);
-  if (is_tuned && is_printable && purpose.size() <= kMaxLength) return purpose;
-  return Error{
-      ErrorCode::InvalidSpec, "purpose",
-      "must be \"tuned\", \"tuned VARIANT\" where only that variant raced, or \"tuned OPTIONS\" as tuning writes them"};
-}
-
 /// The figures of a plan in a list: measured ones if it was raced, else predicted ones. Empty for a plan that is
 /// removed or damaged.
 std::string result_member(const store::Store& store, const store::Listed& item) {
@@ -77,8 +64,10 @@ Result<Response> list_plans(Context& context, const Call& call) {
 }
 
 Result<Response> add_plan(Context& context, const Call& call) {
-  MC2_ASSIGN(const auto purpose, read_purpose(call.query));
+  const std::string purpose = call.query.text("purpose").value_or("tuned");
+  MC2_TRY(call.query.require_all_known());
   MC2_ASSIGN(const auto plan, store::decode_plan(call.request.body));
+  MC2_TRY(finder::require_purpose(plan, purpose));
   return keep_document(context, call, "/v1/plans/", [&](store::Store& store, const store::MayReplace& may_replace) {
     return store.put_plan(plan, purpose, context.surroundings.utc_now(), may_replace);
   });

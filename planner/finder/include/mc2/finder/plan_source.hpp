@@ -92,6 +92,10 @@ struct PlanSource {
 /// same question finds it again.
 [[nodiscard]] std::string tuned_purpose(const PlanQuestion& question);
 
+/// Checks that the purpose is the tuned_purpose() of some question, and that the plan answers it: it is of the
+/// question's variant, and within its numbers of blocks and of rows. Errors: InvalidSpec with the field "purpose".
+[[nodiscard]] Result<void> require_purpose(const planner::Plan& plan, const std::string& purpose);
+
 /// The plans kept by tuning. Answers with a plan of the question's variant and options if it names any. Has no plan for
 /// a question with counts of rows or with `time_lanes`.
 [[nodiscard]] PlanSource kept_plans(Kept kept);

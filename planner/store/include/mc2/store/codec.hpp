@@ -45,6 +45,11 @@ struct PlanRequest {
 /// Empty if none differs. Equal options give equal texts. The number of runners-up to list is not compared.
 [[nodiscard]] std::string unusual_options(planner::PlanOptions options, const planner::PlanOptions& usual);
 
+/// The options that a text of unusual_options() says, with the others from `usual`. Errors: Malformed, UnknownName and
+/// InvalidSpec, naming the option.
+[[nodiscard]] Result<planner::PlanOptions> read_unusual_options(std::string_view text,
+                                                                const planner::PlanOptions& usual);
+
 /// The body of a what-if request: a question and the costs to answer it from.
 struct WhatIf {
   PlanRequest request;
