@@ -950,6 +950,16 @@ class RanksTest(Refusals):
         x, w = matrices("matmul_all_reduce")
         self.refused("mismatch", "x", mc2.torch.matmul_all_reduce, x[: M - 3 * RANK], w)
 
+    def test_ranks_that_call_different_operators_are_told_of_it(self):
+        x, w = matrices("matmul_all_reduce")
+        choice = (torch.zeros(8, 1, dtype=torch.int64), torch.ones(8, 1))
+        layer = (torch.ones(8, 4), *choice, torch.ones(1, 4, 6), torch.ones(1, 6, 4))
+        calls = [(mc2.torch.moe_layer, *layer), (mc2.torch.matmul_all_reduce, x, w)]
+        for own in (calls, calls[::-1]):
+            text = self.refused("mismatch", "x", *own[RANK != 0])
+            self.assertIn("calls a mixture of experts", text)
+            self.assertIn("calls an operator that is planned", text)
+
     def test_ranks_with_another_k_are_told_of_it_where_all_have_one(self):
         for kind in ("all_gather_matmul", "all_to_all_matmul"):
             x, w = matrices(kind)

@@ -51,15 +51,31 @@ def held(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
+OFFERS, ROUTES = 1, 2  # what is exchanged: offers of plans, or counts of rows that are routed
+_CALLS = {OFFERS: "an operator that is planned", ROUTES: "a mixture of experts"}
+WORD_COUNT = 4112  # of every exchange: gloo ends the process where one rank sends more than another expects
+
+
 def everyones(group: Group, mine: torch.Tensor) -> torch.Tensor:
-    """Every rank's numbers, [ranks, count]. mine [count] is small and has the same length on all ranks. Collective."""
+    """Every rank's numbers, [ranks, WORD_COUNT]. mine [count <= WORD_COUNT], int64, begins with what is exchanged.
+    Collective."""
+    mine = torch.nn.functional.pad(mine, (0, WORD_COUNT - len(mine)))
     with torch.inference_mode(False):  # gloo cannot write tensors of inference mode
-        rows = torch.empty((group.size, len(mine)), dtype=mine.dtype, device=mine.device)
+        rows = torch.empty((group.size, WORD_COUNT), dtype=torch.int64, device=mine.device)
         if mine.is_cuda:
             dist.all_gather_into_tensor(rows, mine, group=group.handle)
         else:
             dist.all_gather([held(row) for row in rows.unbind(0)], held(mine.clone()), group=group.handle)
     return rows
+
+
+def require_one_call(exchanged: list[int]) -> None:
+    """Raises Error (mismatch) on all ranks if they exchange different things, so that they call different
+    operators."""
+    for rank, one in enumerate(exchanged):
+        if one != exchanged[0]:
+            calls = [_CALLS.get(what, "something else") for what in (one, exchanged[0])]
+            raise Error("mismatch", "x", f"rank {rank} calls {calls[0]} where rank 0 calls {calls[1]}")
 
 
 def gathered(group: Group, value: typing.Any) -> list[typing.Any]:

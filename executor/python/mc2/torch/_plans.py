@@ -16,7 +16,7 @@ from ._bags import Bags, Tables
 from ._checks import type_refusal
 from ._chosen import Rows, within
 from ._epilogue import Epilogue
-from ._groups import CAPTURED, EAGER, Calls, Group, everyones
+from ._groups import CAPTURED, EAGER, OFFERS, Calls, Group, everyones, require_one_call
 from ._passes import PASSES, Pass, unfused
 from ._problem import DTYPES, Experts, Problem
 from ._settings import log, settings, warn
@@ -643,5 +643,7 @@ def _ready(
 
 def _exchange(problem: Problem, offer: _Offer) -> list[_Offer]:
     text = bytearray(json.dumps(offer).encode().ljust(_OFFER_BYTES))
-    mine = torch.frombuffer(text, dtype=torch.uint8).to(problem.exchange_device())
-    return [_Offer(*json.loads(bytes(row))) for row in everyones(problem.group, mine).tolist()]
+    words = torch.cat([torch.tensor([OFFERS]), torch.frombuffer(text, dtype=torch.int64)])
+    told = everyones(problem.group, words.to(problem.exchange_device())).cpu()
+    require_one_call(told[:, 0].tolist())
+    return [_Offer(*json.loads(row.numpy().tobytes())) for row in told[:, 1 : len(words)].contiguous()]

@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from ..errors import Error
 from . import _autocast, _grouped, _groups, _layout, _native_experts, _plans, _problem
 from ._checks import count_fault, refuse_gloo, refuse_type, require_one_type, require_tensors
-from ._groups import Group, everyones
+from ._groups import ROUTES, Group, everyones, require_one_call
 from ._routing import Routing, Rows, inverse
 from .functional import uncompiled
 
@@ -63,19 +63,19 @@ def _route(
     facts = _facts(w, len(given), max_rows, 0 if w_down is None else w_down.shape[2])
     start = len(facts)
     # Every rank sends the same number of counts, even a wrong list, so that all ranks learn whose counts are wrong.
-    given = given[:_MAX_EXPERTS]
-    mine = torch.nn.functional.pad(torch.cat([_on_device(facts, w.device), given]), (0, _MAX_EXPERTS - len(given)))
-    told = everyones(group, mine)[:, : start + group.size * experts]
+    told = everyones(group, torch.cat([_on_device(facts, w.device), given[:_MAX_EXPERTS]]))
+    told = told[:, : start + group.size * experts]
     on_host = told.cpu()  # the one wait for the device
-    _check_facts(on_host[:, 2:start].tolist(), group.size, w_name)
+    require_one_call(on_host[:, 0].tolist())
+    _check_facts(on_host[:, 3:start].tolist(), group.size, w_name)
     refuse_type(w, group.backend)  # all ranks' types are alike here, so that all of them refuse
     shape = (group.size, group.size, experts)
     routing = Routing(
         group,
         on_host[:, start:].reshape(shape),
         told[:, start:].reshape(shape),
-        bool(on_host[:, 0].any()),
-        bool(on_host[:, 1].all()),
+        bool(on_host[:, 1].any()),
+        bool(on_host[:, 2].all()),
     )
     if max_rows and routing.largest > max_rows:
         raise Error("invalid_spec", "max_rows", f"is {max_rows}; a rank has {routing.largest} rows for another")
@@ -83,11 +83,11 @@ def _route(
 
 
 def _facts(w: torch.Tensor, count: int, max_rows: int, columns: int) -> tuple[int, ...]:
-    """What a rank tells the others beside its counts; all but the first two need to be alike. columns: those of
+    """What a rank tells the others beside its counts; all but the second and the third need to be alike. columns: those of
     w_down."""
     dtype = list(_problem.DTYPES).index(w.dtype) if w.dtype in _problem.DTYPES else -1
     is_transposed = _layout.layout(w) == _layout.TRANSPOSED
-    return int(torch.is_grad_enabled()), int(is_transposed), columns, max_rows, count, *w.shape, dtype
+    return ROUTES, int(torch.is_grad_enabled()), int(is_transposed), columns, max_rows, count, *w.shape, dtype
 
 
 @functools.lru_cache(maxsize=256)
