@@ -83,7 +83,7 @@ def _route(
 
 
 def _facts(w: torch.Tensor, count: int, max_rows: int, columns: int) -> tuple[int, ...]:
-    """What a rank tells the others beside its counts; all but the second and the third need to be alike. columns: those of
+    """What a rank tells the others beside its counts; all but the second and the third need to be alike. columns: of
     w_down."""
     dtype = list(_problem.DTYPES).index(w.dtype) if w.dtype in _problem.DTYPES else -1
     is_transposed = _layout.layout(w) == _layout.TRANSPOSED
