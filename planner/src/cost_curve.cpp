@@ -49,6 +49,10 @@ Result<void> validate_errors(const CostCurve& curve) {
 
 } // namespace
 
+double joined_interval(double one, double other) noexcept {
+  return std::min(std::hypot(one, other), kMaxCurveInterval);
+}
+
 std::string_view to_string(CurveAxis axis) noexcept { return name_of<CurveAxis>(kAxisNames, axis); }
 Result<CurveAxis> parse_curve_axis(std::string_view text) { return parse_name<CurveAxis>(kAxisNames, text, "axis"); }
 std::string_view to_string(Provenance provenance) noexcept { return name_of<Provenance>(kProvenanceNames, provenance); }

@@ -45,9 +45,6 @@ double half_width(std::span<const SpeedRatio> newest_first, double SpeedRatio::*
   return std::expm1(conformal_quantile(deviations, miss_share));
 }
 
-/// The interval of two independent errors together, at most as wide as a curve's may be.
-double joined_interval(double one, double other) { return std::min(std::hypot(one, other), kMaxCurveInterval); }
-
 /// Calls change(curve, value) for each curve, with the value of its lane; the local part belongs to the compute lane.
 template <typename Change>
 void change_curves(VariantCost& cost, double compute, double communication, const Change& change) {
@@ -159,7 +156,7 @@ VariantCost moved(VariantCost cost, const CostStep& step, double sign, const OpT
 
 } // namespace
 
-double RaceIntervals::joined() const noexcept { return std::min(std::hypot(anchored, open), kMaxCurveInterval); }
+double RaceIntervals::joined() const noexcept { return joined_interval(anchored, open); }
 
 RaceIntervals race_intervals(const CostModel& model, const Plan& plan) {
   RaceIntervals intervals{model.anchored_interval.value_or(0)};

@@ -222,11 +222,17 @@ Result<Transfer> transfer(const CostModel& model, const OpSpec& target, const Fi
   result.model.serial = serial_run(model, target);
   result.model.op = target;
   if (result.is_same) return result;
-  for (auto& variant : result.model.variants) variant.open_steps.clear();
-  result.model.anchored_interval.reset(); // raced cuts of one shape say nothing of another's
+  // Races vouch for the profiled shape alone. Another is known no better: it keeps what they left open, and the curves
+  // take up what the model missed them by.
+  const double raced = result.model.anchored_interval.value_or(0);
+  result.model.anchored_interval.reset();
   auto rates = gpu_rates(fingerprint, target);
   if (!gpu_rates(fingerprint, model.op)) rates.reset(); // the grouped matmul does not take the profiled n or k
-  for (auto& variant : result.model.variants) transfer_variant(variant, model.op, target, rates);
+  for (auto& variant : result.model.variants) {
+    for (CostCurve* curve : {&variant.compute.curve, &variant.communication.curve})
+      if (!curve->is_analytic) curve->relative_interval = joined_interval(curve->relative_interval, raced);
+    transfer_variant(variant, model.op, target, rates);
+  }
   result.reason = transfer_reason(model.op, target) + (rates ? ", by waves of this GPU's tiles" : "");
   result.model.source = result.reason + "; " + model.source;
   if (auto valid = result.model.validate(); !valid)

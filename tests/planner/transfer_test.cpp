@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mc2/planner/planner.hpp"
+#include "mc2/planner/speed_spread.hpp"
 #include "support/leave_one_shape_out.hpp"
 #include "support/models.hpp"
 
@@ -364,6 +365,22 @@ TEST(Transfer, WidensTheIntervalByTheDistance) {
                    0.03 + kCommunicationTransferSpread);
   const Transfer near = transferred(source_model(), shaped(1040, 1024));
   EXPECT_DOUBLE_EQ(near.model.variants.front().compute.curve.relative_interval, 0.02 + kComputeTransferSpread);
+}
+
+TEST(Transfer, IsNoSurerThanTheRacesThatCorrectedItsModel) {
+  CostModel model = source_model();
+  const OpSpec wider = shaped(2048, 1024);
+  const auto width_of = [&](const OpSpec& op) {
+    const CostModel moved = transferred(model, op).model;
+    const Plan plan = predict_cut(op, moved, {{256, 768}}).value();
+    const Plan told = with_race_intervals(race_intervals(moved, plan), plan);
+    return (told.makespan.high_us - told.makespan.low_us) / told.makespan.us;
+  };
+  const double without_races = width_of(wider);
+  model.anchored_interval = 0.4;
+  model.variants.front().open_steps = {{.compute_slowdown = 0.1}};
+  EXPECT_GT(width_of(wider), without_races);
+  EXPECT_GT(width_of(wider), width_of(model.op));
 }
 
 TEST(Transfer, RefusesAnotherMachine) {

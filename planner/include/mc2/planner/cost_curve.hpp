@@ -206,6 +206,8 @@ enum class Provenance : std::uint8_t { Measured = 1, Interpolated = 2, Extrapola
 /// Largest CostCurve::relative_interval. Fits to a few noisy sizes reach about ten. A topology's own interval has the
 /// stricter limit kMaxRelativeInterval.
 inline constexpr double kMaxCurveInterval = 1000;
+/// The relative interval of two independent errors together, at most as wide as a curve's may be.
+[[nodiscard]] double joined_interval(double one, double other) noexcept;
 
 /// Cost of one block on one lane, in us, as a function of its size. Immutable value; safe to share.
 struct CostCurve {
