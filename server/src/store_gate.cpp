@@ -97,6 +97,7 @@ void StoreGate::refresh_now() {
     position_ = found.value();
   }
   if (const auto found = writer_.revision()) raise_revision(found.value());
+  (void)tell_tokens(writer_); // else the gate's own thread does
 }
 
 std::optional<store::Position> StoreGate::position() {
@@ -139,14 +140,19 @@ Result<void> StoreGate::look() {
     if (now) change_position(known, now.value());
     MC2_ASSIGN(const auto seen, store.revision());
     raise_revision(seen);
-    MC2_ASSIGN(const auto tokens, store.token_revision());
-    if (tokens < told_tokens_) is_rewound_ = true;
-    // An earlier copy has no later tokens, and revoked ones are still valid there.
-    if (tokens == told_tokens_ || is_rewound_) return {};
-    MC2_TRY(on_tokens_(store)); // on an error told_tokens_ stays, so the next look calls it again
-    told_tokens_ = tokens;
-    return {};
+    return tell_tokens(store);
   });
+}
+
+Result<void> StoreGate::tell_tokens(const store::Store& store) {
+  const std::lock_guard lock(tokens_mutex_); // taken before reading, so that the revision is no older than the told one
+  MC2_ASSIGN(const auto tokens, store.token_revision());
+  if (tokens < told_tokens_) is_rewound_ = true;
+  // An earlier copy has no later tokens, and revoked ones are still valid there.
+  if (tokens == told_tokens_ || is_rewound_) return {};
+  MC2_TRY(on_tokens_(store)); // on an error told_tokens_ stays, so the next look calls it again
+  told_tokens_ = tokens;
+  return {};
 }
 
 StoreState StoreGate::look_at_file() {

@@ -36,8 +36,8 @@ enum class StoreState : std::uint8_t {
 /// to share.
 class StoreGate {
  public:
-  /// Called by open(), and after every change of the store's tokens on the gate's own thread; one call at a time. After
-  /// an error it is called again.
+  /// Called by open(), and after every change of the store's tokens: by write() for its own, else on the gate's own
+  /// thread. One call at a time. After an error it is called again.
   using OnTokens = std::function<Result<void>(const store::Store&)>;
   /// Called on the gate's own thread when the state has changed. @param advice  empty: the store is well again
   using OnState = std::function<void(const std::string& advice)>;
@@ -101,10 +101,12 @@ class StoreGate {
   /// Errors: Unreadable, with advice, if the file's history lacks what this service knows of it. The caller holds
   /// writer_mutex_.
   [[nodiscard]] Result<void> require_own_course();
-  /// Reads the position after a write. The caller holds writer_mutex_.
+  /// Reads the position, the revision and the tokens after a write. The caller holds writer_mutex_.
   void refresh_now();
   /// Reads the revision and, if they have changed, the tokens. Errors: those of reading, and of `on_tokens`.
   [[nodiscard]] Result<void> look();
+  /// Calls `on_tokens` if the tokens have changed. Errors: those of reading, and of `on_tokens`.
+  [[nodiscard]] Result<void> tell_tokens(const store::Store& store);
   [[nodiscard]] StoreState look_at_file();
   void watch(const std::stop_token& ends);
 
@@ -123,7 +125,8 @@ class StoreGate {
   OnTokens on_tokens_;
   OnState on_state_;
   OnRise on_rise_;
-  std::int64_t told_tokens_ = -1;       ///< of the tokens that on_tokens_ took; the watcher's only
+  std::mutex tokens_mutex_;             ///< guards told_tokens_ and calls of on_tokens_
+  std::int64_t told_tokens_ = -1;       ///< of the tokens that on_tokens_ took
   std::atomic<bool> is_rewound_{false}; ///< another copy was written over the file
   std::jthread watcher_;                ///< last, so that it is destroyed first
 };
