@@ -138,8 +138,11 @@ int exit_parse(const CLI::App& app, const CLI::ParseError& error) {
     if (const auto option = option_without_value(*command); !option.empty())
       return report(ExitCode::Usage, option + ": needs a value" + hint);
     const std::string& word = unknown.front();
+    const auto known = long_names(*command);
+    if (std::ranges::find(known, word) != known.end())
+      return report(ExitCode::Usage, word + ": belongs after " + name + hint);
     const std::string wrong = word.starts_with('-') ? "is no option of " + name : "is not expected here";
-    return report(ExitCode::Usage, word + ": " + wrong + suggestion(word, long_names(*command)) + hint);
+    return report(ExitCode::Usage, word + ": " + wrong + suggestion(word, known) + hint);
   }
   const std::string wrong = unknown.empty()
                                 ? "name a command after '" + name + "'"

@@ -203,6 +203,9 @@ class OptionTest(ProgramTest):
         )
         self.refuse(USAGE, ["tone"], "no command 'tone'; did you mean tune?", "legal: tune, profile, ")
         self.refuse(
+            USAGE, ["--store", "a.db", "db", "list"], "--store: belongs after mc2 db list; see mc2 db list --help"
+        )
+        self.refuse(
             USAGE,
             ["tune", "--bugdet", "3"],
             "--bugdet: is no option of mc2 tune; did you mean --budget?",

@@ -194,8 +194,11 @@ Result<ExitCode> ExportCommand::read_back() const {
   }
   if (items.value().empty())
     return Error{ErrorCode::NotFound, "--m", "the file holds no plan of m=" + std::to_string(m.value_or(0))};
-  return Error{ErrorCode::InvalidSpec, "--m",
-               "is missing: the file holds " + std::to_string(items.value().size()) + " plans"};
+  const std::string count = std::to_string(items.value().size()) + " plans";
+  if (m)
+    return Error{ErrorCode::InvalidSpec, plans.front(),
+                 "holds " + count + " of m=" + std::to_string(*m) + "; leave one"};
+  return Error{ErrorCode::InvalidSpec, "--m", "is missing: the file holds " + count};
 }
 
 /// Errors: InvalidSpec naming an option that this format, or --read, does not use.
