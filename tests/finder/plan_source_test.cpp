@@ -216,6 +216,34 @@ TEST(FindPlan, APurposeIsOneThatAQuestionHasAndThePlanAnswers) {
     EXPECT_THAT(why_not(wrong), ::testing::HasSubstr(why)) << wrong;
 }
 
+TEST(FindPlan, EveryQuestionsPurposeIsLegalForItsPlan) {
+  for (const char* backend : {"host", "cuda", "torch-gloo"}) {
+    PlanQuestion asked = question();
+    asked.machine.fields["backend"] = backend;
+    const auto plan = planner::unpredicted_plan(asked.op, asked.machine, {"direct", {}}, planner::Cut{{1024}}).value();
+    const auto usual = planner::default_options_on(asked.machine);
+    std::vector<planner::PlanOptions> all(10, usual);
+    all[1].max_block_count = 64; // PlanOptions' own, but not every machine's
+    all[2].alignment = all[2].min_block_rows = 7;
+    all[3].objective_quantile = 0.95;
+    all[4].require_significant_gain = false;
+    all[5].formula_contention = 1.25;
+    all[6].contention = {1.5, 1.25};
+    all[7].block_overhead_us = 2.5;
+    all[8].formula_short_block = planner::ShortBlockRule::Smallest;
+    all[9].strategy = "formula";
+    for (const auto& options : all) {
+      asked.options = options;
+      for (const bool has_variant : {false, true}) {
+        asked.variant = has_variant ? std::optional(plan.variant) : std::nullopt;
+        const std::string purpose = tuned_purpose(asked);
+        const auto legal = require_purpose(plan, purpose);
+        EXPECT_TRUE(legal) << backend << " " << purpose << ": " << legal.error().text();
+      }
+    }
+  }
+}
+
 TEST(FindPlan, HowManyRunnersUpAreAskedForIsNoOtherPlan) {
   Shelf shelf;
   shelf.models.push_back(model_of(op_of(1024)));

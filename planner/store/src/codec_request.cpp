@@ -110,7 +110,7 @@ Result<PlanOptions> read_unusual_options(std::string_view text, const PlanOption
   PlanRequest request = PlanRequest::usual({});
   Options().read(Node(json, status), request);
   if (status.error) return *status.error;
-  return request.options_with(usual);
+  return std::move(request.options);
 }
 
 std::string encode(const PlanRequest& request) { return dump(write_described(request)); }
