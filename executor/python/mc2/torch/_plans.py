@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import typing
 
 import torch
@@ -642,8 +643,8 @@ def _ready(
 
 
 def _exchange(problem: Problem, offer: _Offer) -> list[_Offer]:
-    text = bytearray(json.dumps(offer).encode().ljust(_OFFER_BYTES))
-    words = torch.cat([torch.tensor([OFFERS]), torch.frombuffer(text, dtype=torch.int64)])
+    text = OFFERS.to_bytes(8, sys.byteorder) + json.dumps(offer).encode().ljust(_OFFER_BYTES)
+    words = torch.frombuffer(bytearray(text), dtype=torch.int64)
     told = everyones(problem.group, words.to(problem.exchange_device())).cpu()
     require_one_call(told[:, 0].tolist())
     return [_Offer(*json.loads(row.numpy().tobytes())) for row in told[:, 1 : len(words)].contiguous()]
