@@ -124,6 +124,15 @@ TEST(Exporter, EditedTilingsAreReadByValueAndTheirChangesNamed) {
   EXPECT_THAT(
       read_tiling("ascendc", replaced(text, "tailNum(tiling, 2", "tailNum(tiling, 3")).error().message,
       AllOf(HasSubstr("tailNum is 3 where the plan in the file has 2"), HasSubstr("sum to more than 1024 rows")));
+  const auto by_constant = read_tiling("ascendc", replaced(replaced(text, "kMc2TailRows = 448", "kMc2TailRows = 384"),
+                                                           "kMc2TileRows = 128", "kMc2TileRows = 256"));
+  ASSERT_TRUE(by_constant) << by_constant.error().text();
+  EXPECT_THAT(by_constant.value().cut.block_rows, ElementsAre(256, 384, 384));
+  EXPECT_THAT(read_tiling("ascendc", replaced(replaced(text, "kMc2TailRows = 448", "kMc2TailRows = 384"),
+                                              "tailM(tiling, 448", "tailM(tiling, 400"))
+                  .error()
+                  .text(),
+              HasSubstr("kMc2TailRows: "));
   EXPECT_THAT(read_tiling("ascendc", replaced(text, "rankK(tiling, ", "rankK(tiling, 1")).error().message,
               HasSubstr("its plan is of another operator"));
   EXPECT_THAT(read_tiling("ascendc", replaced(text, "tileM(tiling, 128", "tileM(tiling, kTile")).error().text(),

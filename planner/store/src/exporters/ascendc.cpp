@@ -237,18 +237,20 @@ std::string changes_text(const TilingValues& values, const TilingValues& of_plan
   return list_text(texts, "; ");
 }
 
-/// Each count has two names. If only one of them was edited, the other gets the same value.
+/// Each number of blocks or of rows has two names. If only one of them was edited, it alone counts.
 void follow_edits(TilingValues& values, const TilingValues& of_plan) {
-  for (const auto& [one, other] : {std::pair{"tileNum", "tileCnt"}, {"tailNum", "tailCnt"}})
-    for (const auto& [edited, follower] : {std::pair{one, other}, {other, one}}) {
-      const auto value = values.find(edited), same = values.find(follower);
-      const auto before = of_plan.find(edited);
-      const bool is_edited = value != values.end() && before != of_plan.end() && value->second != before->second;
-      if (is_edited && same != values.end() && same->second == before->second) same->second = value->second;
-    }
-  // The constant repeats tileM, so an edited tileM overrides it.
-  if (values.contains("tileM") && of_plan.contains("tileM") && values["tileM"] != of_plan.at("tileM"))
-    values.erase("kMc2TileRows");
+  const auto is_edited = [&](const std::string& name) {
+    const auto before = of_plan.find(name);
+    const auto value = std::as_const(values).find(name);
+    return value != values.end() && before != of_plan.end() && value->second != before->second;
+  };
+  for (const auto& [one, other] : {std::pair{"tileNum", "tileCnt"},
+                                   {"tailNum", "tailCnt"},
+                                   {"tileM", "kMc2TileRows"},
+                                   {"tailM", "kMc2TailRows"}}) {
+    const bool is_one = is_edited(one), is_other = is_edited(other);
+    if (is_one != is_other) values.erase(is_one ? other : one);
+  }
 }
 
 constexpr std::array<std::string_view, 5> kOperatorMembers{"rankDim", "rankM", "rankN", "rankK", "dataType"};
@@ -302,7 +304,7 @@ Result<std::vector<ExportItem>> read_snippet(std::string_view text, std::string_
   // mc2 0.1.0 set this count of the library's form under one of its two names.
   if (of_plan.contains("tailNum") && values.contains("tailCnt")) values.try_emplace("tailNum", values.at("tailCnt"));
   for (const auto& [name, value] : of_plan)
-    if (!values.contains(name))
+    if (!values.contains(name) && !name.starts_with("kMc2")) // constants only repeat, and mc2 0.1.0 wrote none
       return Error{ErrorCode::Malformed, "",
                    "no longer sets " + name + ", which is " + std::to_string(value) +
                        " by the plan in the file: it is cut, or was edited"};

@@ -11,9 +11,9 @@
 namespace mc2::store {
 namespace {
 
-constexpr std::array<std::string_view, 13> kReadMembers{
+constexpr std::array<std::string_view, 14> kReadMembers{
     "rankDim", "rankM",   "rankN",   "rankK",    "tileM",        "tileNum",      "tileCnt",
-    "tailM",   "tailNum", "tailCnt", "dataType", "kMc2TileRows", "first_group_m"};
+    "tailM",   "tailNum", "tailCnt", "dataType", "kMc2TileRows", "kMc2TailRows", "first_group_m"};
 
 Error malformed(std::string field, std::string message) {
   return {ErrorCode::Malformed, std::move(field), std::move(message)};
@@ -213,6 +213,21 @@ Result<std::int64_t> block_count_of(const TilingValues& values, std::string_view
                            std::to_string(planner::kMaxBlockCount) + " blocks");
 }
 
+/// The rows of a block by a member, which counts those of `unit` ranks, or by a constant, which counts those of one;
+/// none if neither is set. Errors: Malformed if they differ, or the member is no multiple of `unit`.
+Result<std::optional<std::int64_t>> block_rows_of(const TilingValues& values, std::string_view member,
+                                                  std::string_view constant, std::int64_t unit) {
+  const auto rows = value_of(values, member), of_constant = value_of(values, constant);
+  if (!rows) return of_constant;
+  if (*rows % unit != 0)
+    return malformed(std::string(member), "is " + std::to_string(*rows) + ", no multiple of the " +
+                                              std::to_string(unit) + " ranks, whose rows it counts");
+  if (of_constant && *of_constant != *rows / unit)
+    return malformed(std::string(constant), "is " + std::to_string(*of_constant) + ", but " + std::string(member) +
+                                                " makes it " + std::to_string(*rows / unit));
+  return std::optional(*rows / unit);
+}
+
 std::optional<planner::DType> dtype_of(std::int64_t hccl_code) {
   using enum planner::DType;
   for (const planner::DType dtype : {I8, F16, F32, Bf16})
@@ -260,8 +275,8 @@ Result<TilingValues> tiling_values(std::string_view text) {
     MC2_TRY(read_member(name, comments, true, commented));
   }
   using Names = std::array<std::string_view, 3>; // of one number; the last may be no name
-  for (const Names& names :
-       {Names{"tileNum", "tileCnt"}, Names{"tailNum", "tailCnt"}, Names{"tileM", "kMc2TileRows", "first_group_m"}})
+  for (const Names& names : {Names{"tileNum", "tileCnt"}, Names{"tailNum", "tailCnt"}, Names{"tailM", "kMc2TailRows"},
+                             Names{"tileM", "kMc2TileRows", "first_group_m"}})
     if (std::ranges::any_of(names, [&](std::string_view name) { return values.contains(name); }))
       for (const std::string_view name : names) commented.erase(std::string(name));
   values.merge(commented); // what code sets stays
@@ -298,17 +313,16 @@ Result<planner::Cut> tiling_cut(const planner::OpSpec& op, const TilingValues& v
   MC2_ASSIGN(const auto tile_count, block_count_of(values, "tileNum", "tileCnt"));
   MC2_ASSIGN(const auto tail_count, block_count_of(values, "tailNum", "tailCnt"));
   const std::int64_t length = planner::traits_of(op.kind).cut_axis_length(op);
-  const auto rows_of = [unit](std::optional<std::int64_t> rows) {
-    return rows && *rows % unit == 0 ? std::optional(*rows / unit) : std::nullopt;
-  };
-  for (const auto& [name, count] : {std::pair{"tileM", tile_count}, {"tailM", tail_count}})
-    if (const auto rows = value_of(values, name); rows && count > 0 && *rows % unit != 0)
-      return malformed(name, "is " + std::to_string(*rows) + ", no multiple of the " + std::to_string(unit) +
-                                 " ranks, whose rows it counts");
-  const std::int64_t tail_rows = tail_count == 0 ? 0 : rows_of(value_of(values, "tailM")).value_or(0);
-  auto tile_rows = rows_of(value_of(values, "tileM"));
-  for (const char* name : {"kMc2TileRows", "first_group_m"})
-    if (!tile_rows) tile_rows = value_of(values, name);
+  std::int64_t tail_rows = 0;
+  std::optional<std::int64_t> tile_rows;
+  if (tail_count > 0) {
+    MC2_ASSIGN(const auto rows, block_rows_of(values, "tailM", "kMc2TailRows", unit));
+    tail_rows = rows.value_or(0);
+  }
+  if (tile_count > 0) {
+    MC2_ASSIGN(tile_rows, block_rows_of(values, "tileM", "kMc2TileRows", unit));
+    if (!tile_rows) tile_rows = value_of(values, "first_group_m");
+  }
   if (tail_count > 0 && (tail_rows < 1 || tail_rows > length))
     return malformed("tailM", "is missing, or no number of rows that the operator has");
   if (!tile_rows && tile_count > 0) tile_rows = (length - tail_rows * tail_count) / tile_count;
