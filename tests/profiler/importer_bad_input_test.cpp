@@ -203,6 +203,18 @@ TEST(BadInput, UnitsThatAreNotMicroseconds) {
   EXPECT_EQ(named.timings.fused().front().serial_us, 9000);
 }
 
+TEST(BadInput, OtherDividersOfColumnsThanCommasAreNamed) {
+  const auto heading_fault = [](const std::string& text) {
+    return import_text(text, {}, "msprof").first(Verdict::Bad);
+  };
+  for (const auto& [divider, name] : {std::pair{';', "semicolons"}, {'\t', "tabs"}}) {
+    std::string text = std::string(kKernels) + kMatmul;
+    std::ranges::replace(text, ',', divider);
+    EXPECT_THAT(heading_fault(text), HasSubstr(std::string(name) + " divide its columns: save the table with commas"));
+  }
+  EXPECT_THAT(heading_fault("sep=,\n" + std::string(kKernels) + kMatmul), HasSubstr("remove it"));
+}
+
 TEST(BadInput, ColumnsThatAreMissingRepeatedOrInAnotherOrder) {
   EXPECT_THAT(bad_line(replaced(kKernels, "Op Name", "Kind") + kMatmul),
               HasSubstr("1: the heading has no column 'Op Name' or 'Name'"));

@@ -19,6 +19,16 @@ std::string other_unit_fault(std::string_view name, const std::string& word, con
   return {};
 }
 
+/// What a program for tables puts between columns in place of commas, if the heading has that; else empty.
+std::string other_divider_text(std::string_view heading, std::size_t column_count) {
+  if (heading.starts_with("sep=")) return "; it is a line for a program for tables: remove it";
+  if (column_count != 1) return {};
+  for (const auto& [divider, name] : {std::pair{';', "semicolons"}, {'\t', "tabs"}})
+    if (heading.find(divider) != std::string_view::npos)
+      return std::string("; ") + name + " divide its columns: save the table with commas, and points in numbers";
+  return {};
+}
+
 } // namespace
 
 bool is_missing(std::string_view cell) noexcept {
@@ -71,7 +81,8 @@ Result<void> CsvColumns::read_heading(std::string_view line) {
   if (!fault.empty()) return refused(fault);
   for (std::size_t i = 0; i < wanted_.size(); ++i)
     if (wanted_[i].is_required && !has_[i])
-      return refused("the heading has no column " + std::string(wanted_[i].shown));
+      return refused("the heading has no column " + std::string(wanted_[i].shown) +
+                     other_divider_text(line, slot_of_.size()));
   return {};
 }
 
