@@ -79,6 +79,17 @@ BlockTime mean_block(const RunRecord& record, Component component, std::size_t f
   return slowest;
 }
 
+std::chrono::nanoseconds start_time(const RunRecord& record, Component component) {
+  std::chrono::nanoseconds longest{0};
+  if (record.wall <= record.makespan) return longest;
+  for (const RankTimes& rank : record.ranks) {
+    const auto& lane = lane_of(rank, component);
+    const bool has_local_part = component == Component::Matmul && rank.local.end > rank.local.start;
+    longest = std::max(longest, lane.back().end - (has_local_part ? rank.local : lane.front()).start);
+  }
+  return std::max(record.wall - longest, std::chrono::nanoseconds(0));
+}
+
 BlockTime contended_block(const RunRecord& record, Component component, std::size_t full_count,
                           const BlockTime& alone) {
   BlockTime slowest;

@@ -38,6 +38,11 @@ Result<void> validate_lane(const LaneCost& lane, CurveAxis axis, const std::stri
     return Error{curve.error().code, field + ".curve." + curve.error().field, curve.error().message};
   if (lane.curve.axis != axis) return axis_error(lane.curve.axis, axis, field + ".curve.axis");
   MC2_TRY(validate_time(field + ".fixed_us", lane.fixed_us));
+  MC2_TRY(validate_time(field + ".start_us", lane.start_us));
+  if (!(lane.start_interval >= 0 && lane.start_interval <= kMaxCurveInterval))
+    return Error{ErrorCode::InvalidSpec, field + ".start_interval",
+                 "is " + number_text(lane.start_interval) + "; must be at least 0 and at most " +
+                     number_text(kMaxCurveInterval)};
   if (!(lane.slowdown >= kLeastSlowdown && lane.slowdown <= kMaxSlowdown))
     return Error{ErrorCode::InvalidSpec, field + ".slowdown",
                  "is " + number_text(lane.slowdown) + "; legal: " + number_text(kLeastSlowdown) + " to 1e15"};
@@ -141,14 +146,14 @@ double VariantCost::uncut_communication_us(const OpSpec& op) const {
 }
 
 double VariantCost::compute_us(const OpSpec& op, std::span<const std::int64_t> block_rows) const {
-  double us = local_us(op);
+  double us = compute.start_us + local_us(op);
   for (const std::int64_t rows : block_rows) us += compute.curve.time_us(static_cast<double>(rows));
   return us;
 }
 
 double VariantCost::communication_us(const OpSpec& op, std::span<const std::int64_t> block_rows) const {
   const auto bytes = static_cast<double>(traits_of(op.kind).message_bytes_per_unit(op));
-  double us = 0;
+  double us = communication.start_us;
   for (const std::int64_t rows : block_rows) us += communication.curve.time_us(static_cast<double>(rows) * bytes);
   return us;
 }
@@ -245,6 +250,8 @@ VariantCost scaled(VariantCost cost, double compute, double communication) {
   cost.compute.curve = scaled(std::move(cost.compute.curve), compute);
   if (cost.local_compute) cost.local_compute = scaled(*std::move(cost.local_compute), compute);
   cost.communication.curve = scaled(std::move(cost.communication.curve), communication);
+  cost.compute.start_us *= compute;
+  cost.communication.start_us *= communication;
   return cost;
 }
 

@@ -74,6 +74,8 @@ Result<void> Sample::validate() const {
   constexpr auto kMostNs = static_cast<std::int64_t>(kMaxTimeUs * kNsPerUs);
   if (time.count() < 1 || time.count() > kMostNs)
     return sample_error("time_ns", time.count(), "legal: 1 to " + std::to_string(kMostNs));
+  if (start.count() < 0 || start.count() > kMostNs)
+    return sample_error("start_ns", start.count(), "legal: 0 to " + std::to_string(kMostNs));
   return {};
 }
 

@@ -101,6 +101,10 @@ CostModel with_level(CostModel model, const SpeedLevel& level) {
     change_curves(cost, level.compute, level.communication, [](CostCurve& curve, double factor) {
       if (!curve.is_analytic) curve = scaled(std::move(curve), factor);
     });
+  for (VariantCost& cost : model.variants) {
+    cost.compute.start_us *= level.compute;
+    cost.communication.start_us *= level.communication;
+  }
   if (model.serial) model.serial->compute_us *= level.compute;
   return model;
 }
@@ -115,6 +119,8 @@ CostModel alone_at_speed(CostModel model, const OpSpec& op, const TimedLanes& ti
                   const double of_curve = model.anchored_interval ? 0 : curve.curve_interval();
                   curve.relative_interval = joined_interval(of_times, of_curve);
                 });
+  model.variants.front().compute.start_interval = times.compute_interval;
+  model.variants.front().communication.start_interval = times.communication_interval;
   return model;
 }
 

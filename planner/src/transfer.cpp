@@ -350,7 +350,7 @@ MessageTimes message_times(std::span<const CostModel> models, OpSpec profiled) {
     if (!differs_in_size_only(model.op, profiled)) continue;
     if (model.serial) times.serial_by_bytes.emplace(message_bytes(model.op), model.serial->variant);
     for (const VariantCost& cost : model.variants) {
-      const double bytes = message_bytes(model.op), us = cost.uncut_communication_us(model.op);
+      const double bytes = message_bytes(model.op), us = cost.communication.curve.time_us(bytes);
       if (cost.communication.curve.is_analytic || !(us > 0)) continue;
       seen_us[cost.variant.text()][bytes].push_back(us);
       const double factor = cost.communication.slowdown;

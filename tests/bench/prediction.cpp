@@ -20,8 +20,7 @@
 namespace mc2::cli {
 namespace {
 
-constexpr std::int64_t kTunedRows = 1024;
-constexpr std::int64_t kAskedRows[] = {512, 736, 1536, 2176};
+constexpr double kAskedShares[] = {0.5, 0.71875, 1.5, 2.125}; ///< m that is asked for, over the tuned one
 constexpr const char* kLinks[] = {"2.5Gbit,20us", "1Gbit,50us", "5Gbit,10us"};
 constexpr std::int64_t kSizes[] = {384, 512, 640, 768, 1024, 1152, 1280, 1536, 1792, 2048};
 constexpr std::int64_t kBagRows[] = {16, 32, 64};
@@ -31,8 +30,8 @@ struct AskedOperator {
   std::string link;
 };
 
-/// Operators of all kinds in turn, with sizes that depend on the seed.
-std::vector<AskedOperator> asked_operators(int count, std::uint64_t seed) {
+/// Operators of all kinds in turn, with m rows and other sizes that depend on the seed.
+std::vector<AskedOperator> asked_operators(int count, std::int64_t m, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto any_of = [&](const auto& values) {
     return values[std::uniform_int_distribution<std::size_t>(0, std::size(values) - 1)(random)];
@@ -40,7 +39,7 @@ std::vector<AskedOperator> asked_operators(int count, std::uint64_t seed) {
   std::vector<AskedOperator> result;
   for (int i = 0; i < count; ++i) {
     const auto& traits = planner::op_registry()[static_cast<std::size_t>(i) % planner::op_registry().size()];
-    planner::OpSpec op = bench_op(kTunedRows, any_of(kSizes), any_of(kSizes));
+    planner::OpSpec op = bench_op(m, any_of(kSizes), any_of(kSizes));
     op.kind = traits.kind;
     if (traits.work == planner::Work::Pooling) {
       op.n = op.n / 512 * 512 + 512;
@@ -162,6 +161,9 @@ void PredictionBench::add_to(CLI::App& app) {
   app.add_option("--store", store_file, "keep models and measurements here, and go on from them; default: nowhere");
   app.add_option("--csv", csv_file, "append every row to this file");
   app.add_option("--shapes", shape_count, "operators, of every kind in turn")->check(CLI::Range(1, 1000));
+  app.add_option("--m", rows, "rows to tune each with; it is asked for 0.5 to 2.1 times as many")
+      ->capture_default_str()
+      ->check(CLI::Range(160, 65'536)); // up to 64 rows are cut along n, and answered for by their own m only
   app.add_option("--seed", seed, "of their sizes")->capture_default_str();
   app.add_option("--tune-budget", tune_budget_s, "seconds to tune each operator that has no model yet");
   app.add_option("--race-budget", race_budget_s, "seconds for each race")
@@ -175,7 +177,7 @@ Result<ExitCode> PredictionBench::run() const {
              store_file.empty() ? scratch.open() : store::Store::open(store_file, store::OpenMode::ReadWrite));
   TuneSettings tuning = bench_settings(race_budget_s);
   tuning.budget = planner::to_ms(tune_budget_s);
-  const auto operators = asked_operators(shape_count, seed);
+  const auto operators = asked_operators(shape_count, rows, seed);
   for (const auto& [op, link] : operators) {
     MC2_ASSIGN(auto bench, open_bench(op, link));
     if (!store.find_model(op, bench->fingerprint())) MC2_TRY(tune_operator(*bench, tuning, store));
@@ -183,13 +185,13 @@ Result<ExitCode> PredictionBench::run() const {
   const std::string session = utc_now();
   std::vector<Outcome> outcomes;
   for (const auto& [tuned, link] : operators)
-    for (const std::int64_t m : kAskedRows) {
+    for (const double share : kAskedShares) {
       planner::OpSpec op = tuned;
-      op.m = m;
+      op.m = planner::align_down(static_cast<std::int64_t>(share * static_cast<double>(rows)), tuned.world_size);
       MC2_ASSIGN(auto outcome, predict_and_race(op, link, tuning.race, store));
       outcomes.push_back(std::move(outcome));
     }
-  std::cout << "Tuned at m = " << kTunedRows << ", asked for " << std::size(kAskedRows)
+  std::cout << "Tuned at m = " << rows << ", asked for " << std::size(kAskedShares)
             << " other m each; real matmul, emulated links, 2 ranks; " << session << "\n";
   print_scores(outcomes);
   if (csv_file.empty()) return ExitCode::Success;

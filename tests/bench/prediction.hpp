@@ -13,6 +13,7 @@ namespace mc2::cli {
 struct PredictionBench {
   std::string store_file, csv_file;
   int shape_count = 30;
+  std::int64_t rows = 1024;
   std::uint64_t seed = 1;
   double tune_budget_s = 4, race_budget_s = 1.5;
 

@@ -44,6 +44,21 @@ TEST(BlockTimes, BlocksThatTookNoTimeByTheClockAreBlocks) {
   EXPECT_EQ(beside.block_count, 3);
 }
 
+TEST(BlockTimes, ARunTakesWhatItsLaneDoesNot) {
+  RunRecord run = record(10, 4); // the matmul lane of rank 1 takes 33 us, the other lanes 12 us
+  run.makespan = microseconds(33);
+  run.wall = microseconds(75);
+  EXPECT_EQ(start_time(run, Component::Matmul), microseconds(42));
+  EXPECT_EQ(start_time(run, Component::Collective), microseconds(63));
+  for (RankTimes& rank : run.ranks) { // an own shard before the blocks belongs to the lane
+    for (StageTime& block : rank.compute) block = {block.start + microseconds(9), block.end + microseconds(9)};
+    rank.local = {microseconds(1), microseconds(9)};
+  }
+  EXPECT_EQ(start_time(run, Component::Matmul), microseconds(75 - 41));
+  run.wall = run.makespan; // by a device's clock
+  EXPECT_EQ(start_time(run, Component::Matmul), microseconds(0));
+}
+
 TEST(BlockTimes, WhatLiesBetweenBlocksIsTheirHandOver) {
   RunRecord gaps;
   gaps.ranks.push_back({0, {{microseconds(0), microseconds(5)}, {microseconds(7), microseconds(12)}}, {}, {}});

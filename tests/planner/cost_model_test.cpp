@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "mc2/planner/planner.hpp"
@@ -76,6 +77,35 @@ TEST(Anchored, ScalesTheLocalPartWithTheRest) {
   const CostModel now = anchored(model, model.op, 356, 256);
   EXPECT_DOUBLE_EQ(now.variants[0].local_us(now.op), 100);
   EXPECT_DOUBLE_EQ(now.variants[0].compute.curve.time_us(256), 256);
+}
+
+TEST(CostModel, EveryRunTakesTheStartOfTheLanesThatRun) {
+  const CostModel blocks = example_model(); // 74 and 52 us
+  CostModel model = blocks;
+  model.variants[0].compute.start_us = 30;
+  model.variants[0].communication.start_us = 8;
+  const Variant& variant = model.variants[0].variant;
+  EXPECT_DOUBLE_EQ(model.variants[0].uncut_compute_us(model.op), 104);
+  EXPECT_DOUBLE_EQ(model.variants[0].uncut_communication_us(model.op), 60);
+  const Plan uncut = predict_cut(model.op, model, variant, {{64}}).value();
+  EXPECT_DOUBLE_EQ(uncut.compute_us, 104);
+  EXPECT_DOUBLE_EQ(uncut.communication_us, 60);
+  EXPECT_DOUBLE_EQ(uncut.makespan.us, 164);
+  for (const Cut& cut : {Cut{{16, 48}}, Cut{{32, 16, 16}}}) {
+    const double blocks_us = predict_cut(model.op, blocks, variant, cut).value().makespan.us;
+    EXPECT_DOUBLE_EQ(predict_cut(model.op, model, variant, cut).value().makespan.us, blocks_us + 38) << cut.text();
+  }
+  // A start that is off by 50 and 75 %, i.e. by 15 and 6 us, widens the interval of every run alike.
+  model.variants[0].compute.start_interval = 0.5;
+  model.variants[0].communication.start_interval = 0.75;
+  const Plan unsure = predict_cut(model.op, model, variant, {{64}}).value();
+  EXPECT_NEAR(std::pow(unsure.makespan.high_us - unsure.makespan.us, 2),
+              std::pow(uncut.makespan.high_us - uncut.makespan.us, 2) + 15 * 15 + 6 * 6, 1e-9);
+  // A machine that is twice as slow starts its lanes twice as slowly.
+  const CostModel now = anchored(model, model.op, 208, 60);
+  EXPECT_DOUBLE_EQ(now.variants[0].compute.start_us, 60);
+  EXPECT_DOUBLE_EQ(now.variants[0].compute.curve.time_us(64), 148);
+  EXPECT_DOUBLE_EQ(now.variants[0].communication.start_us, 8);
 }
 
 TEST(Anchored, GivesTheUncutPartsTheirTimes) {
@@ -195,6 +225,9 @@ TEST(CostModel, RefusesTimesThatNoPlanMayHave) {
       {"variants[0].compute.fixed_us", [](CostModel& model) { model.variants[0].compute.fixed_us = 2e15; }},
       {"variants[0].communication.slowdown", [](CostModel& model) { model.variants[0].communication.slowdown = 2e15; }},
       {"variants[0].run_us", [](CostModel& model) { model.variants[0].run_us = 1e300; }},
+      {"variants[0].compute.start_us", [](CostModel& model) { model.variants[0].compute.start_us = -1; }},
+      {"variants[0].communication.start_interval",
+       [](CostModel& model) { model.variants[0].communication.start_interval = 1e300; }},
       {"serial.compute_us",
        [](CostModel& model) {
          model.serial = {{"direct", {}}, 1e300};

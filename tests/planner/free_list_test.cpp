@@ -137,6 +137,8 @@ CostModel random_model() {
   model.variants[0].compute.curve.axis = compute_axis(model.op);
   model.variants[0].communication.fixed_us = number(0, 20, 1);
   model.variants[0].run_us = number(0, 40, 1);
+  model.variants[0].compute.start_us = number(0, 40, 1);
+  model.variants[0].communication.start_us = number(0, 40, 1);
   if (*rc::gen::arbitrary<bool>()) model.variants[0].variant.fields["slices"] = testing::random_slices();
   return model;
 }

@@ -257,6 +257,8 @@ CostModel random_model() {
     one.compute.fixed_us = number(0, 20, 1);
     one.communication.fixed_us = number(0, 20, 1);
     one.run_us = number(0, 20, 1);
+    one.compute.start_us = number(0, 20, 1);
+    one.communication.start_us = number(0, 20, 1);
     if (*rc::gen::arbitrary<bool>()) one.variant.fields["slices"] = testing::random_slices();
     model.variants.push_back(one);
   }

@@ -374,6 +374,8 @@ CostModel random_model(std::int64_t m) {
   model.variants[0].compute.fixed_us = number(0, 20, 1);
   model.variants[0].communication.fixed_us = number(0, 20, 1);
   model.variants[0].run_us = number(0, 40, 1);
+  model.variants[0].compute.start_us = number(0, 40, 1);
+  model.variants[0].communication.start_us = number(0, 40, 1);
   if (*rc::gen::arbitrary<bool>()) model.variants[0].variant.fields["slices"] = testing::random_slices();
   return model;
 }
@@ -447,6 +449,7 @@ RC_GTEST_PROP(Search, UnitOfTimeDoesNotMatter, ()) {
   for (LaneCost* lane : {&model.variants[0].compute, &model.variants[0].communication}) {
     lane->curve = scaled(lane->curve, factor);
     lane->fixed_us *= factor;
+    lane->start_us *= factor;
   }
   model.variants[0].run_us *= factor;
   if (auto& local = model.variants[0].local_compute) local = scaled(*local, factor);

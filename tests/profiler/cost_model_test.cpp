@@ -87,6 +87,22 @@ TEST(FitCostModel, FindsBothCurvesOfACleanProfile) {
   EXPECT_EQ(summary.model.source, "profile of 120 samples in 5 rounds");
 }
 
+TEST(FitCostModel, FindsWhatARunTakesBesidesItsBlocks) {
+  Profile profile = clean_profile(21);
+  EXPECT_EQ(fit(profile).model.variants[0].overhead_us(), 0); // nothing tells it
+  for (Sample& sample : profile.samples) {
+    const bool is_matmul = sample.component == Component::Matmul;
+    // Samples of an earlier session tell nothing of it, and do not count as 0.
+    if (sample.round >= 10) sample.start = std::chrono::microseconds((is_matmul ? 20 : 30) + sample.round - 10);
+  }
+  const FitSummary told = fit(profile);
+  const planner::VariantCost& cost = told.model.variants[0];
+  EXPECT_NEAR(cost.compute.start_us, 25, 0.01);
+  EXPECT_NEAR(cost.communication.start_us, 35, 0.01);
+  EXPECT_NEAR(cost.compute.start_interval, 5.0 / 25, 0.05); // 20 to 30 us, of which 90 % are within 5
+  EXPECT_NEAR(cost.compute.curve.time_us(700), 40 + 0.5 * 700, 0.1);
+}
+
 TEST(FitCostModel, AssumesNoSlowdownWithoutCoRuns) {
   const FitSummary summary = fit(clean_profile());
   EXPECT_EQ(summary.model.variants[0].compute.slowdown, 1);

@@ -217,6 +217,10 @@ inline planner::CostModel any_model() {
   }
   if (has_local) model.variants.front().local_compute = any_curve(planner::CurveAxis::Rows);
   if (*rc::gen::arbitrary<bool>()) model.variants.back().run_us = any_time();
+  if (*rc::gen::arbitrary<bool>()) {
+    model.variants.back().compute.start_us = any_time();
+    model.variants.back().compute.start_interval = std::fmin(any_time(), planner::kMaxCurveInterval);
+  }
   if (*rc::gen::arbitrary<bool>()) model.variants.back().open_steps = {{0.1, -any_time(), any_time(), 0}, {}};
   if (*rc::gen::arbitrary<bool>()) model.anchored_interval = 0.01 + std::fmin(positive_double(), 9);
   if (*rc::gen::arbitrary<bool>()) model.serial = {any_variant(), std::fmax(any_time(), 0.01)};
@@ -240,6 +244,7 @@ inline planner::Sample any_sample(const planner::OpSpec& op) {
   sample.slowest_rank = *rc::gen::inRange(0, op.world_size);
   sample.round = any_count();
   sample.is_outlier = *rc::gen::arbitrary<bool>();
+  sample.start = std::chrono::nanoseconds(*rc::gen::inRange<std::int64_t>(0, 1'000'000'000'000'000'000));
   return sample;
 }
 

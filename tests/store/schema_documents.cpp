@@ -35,6 +35,8 @@ planner::CostModel all_gather_model() {
   model.op.kind = planner::OpKind::AllGatherMatmul;
   model.variants.front().local_compute = examples::affine_curve(planner::CurveAxis::Rows);
   model.variants.front().run_us = 9.5;
+  model.variants.front().communication.start_us = 31.5;
+  model.variants.front().communication.start_interval = 0.4;
   model.variants.front().open_steps = {{0.02, -0.01, 3, 0}};
   model.anchored_interval = 0.02;
   model.serial = {model.variants.front().variant, 91.5};

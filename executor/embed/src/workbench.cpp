@@ -54,9 +54,12 @@ struct PreparedBench::CaseRun {
     return sample;
   }
 
+  [[nodiscard]] const executor::RunRecord& run_alone(Component component) const {
+    return prepared.run(component == Component::Matmul ? RunMode::ComputeOnly : RunMode::CommunicationOnly);
+  }
+
   [[nodiscard]] BlockTime time_alone(Component component) const {
-    const auto mode = component == Component::Matmul ? RunMode::ComputeOnly : RunMode::CommunicationOnly;
-    return executor::mean_block(prepared.run(mode), component, full_count(bench.op(), one.block_rows));
+    return executor::mean_block(run_alone(component), component, full_count(bench.op(), one.block_rows));
   }
 
   /// The time of a block and one hand-over to the next. The mean over N blocks holds N - 1 hand-overs, so one is added.
@@ -69,8 +72,11 @@ struct PreparedBench::CaseRun {
   }
 
   [[nodiscard]] std::vector<Sample> measure_alone(Component component) const {
-    const BlockTime time = time_alone(component);
-    return {sample(component, time, with_hand_over_us(component, time))};
+    const executor::RunRecord& record = run_alone(component);
+    const BlockTime time = executor::mean_block(record, component, full_count(bench.op(), one.block_rows));
+    Sample alone = sample(component, time, with_hand_over_us(component, time));
+    alone.start = executor::start_time(record, component);
+    return {alone};
   }
 
   /// Times each lane alone, and directly afterwards both together.

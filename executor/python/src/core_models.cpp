@@ -42,7 +42,8 @@ void set_words(Sample& sample, const SampleWords& words) {
 /// What a sample is pickled as: all its fields.
 py::tuple words_of_sample(const Sample& s) {
   return py::make_tuple(to_string(s.component), to_string(s.context), s.variant, s.block_rows, s.block_count,
-                        s.message_bytes, std::int64_t{s.time.count()}, s.slowest_rank, s.round, s.is_outlier);
+                        s.message_bytes, std::int64_t{s.time.count()}, s.slowest_rank, s.round, s.is_outlier,
+                        std::int64_t{s.start.count()});
 }
 
 Sample sample_of(const py::tuple& words) {
@@ -56,6 +57,7 @@ Sample sample_of(const py::tuple& words) {
            words[7].cast<int>(),
            words[8].cast<int>(),
            words[9].cast<bool>()};
+  if (words.size() > 10) s.start = std::chrono::nanoseconds(words[10].cast<std::int64_t>()); // older pickles have none
   unwrap(s.validate());
   return s;
 }
@@ -107,6 +109,9 @@ void bind_sample(py::module_& module) {
       .def_readonly("message_bytes", &Sample::message_bytes,
                     "Bytes of one block in the collective's full array; 0 for a matmul.")
       .def_property_readonly("time_us", &Sample::time_us, "Time of one block on the slowest rank, in us.")
+      .def_property_readonly(
+          "start_us", [](const Sample& s) { return planner::to_us(s.start); },
+          "Time of the iteration besides its blocks, in us; 0 where nothing tells it.")
       .def_readonly("round", &Sample::round,
                     "Number of the round. Samples of one round were taken within moments of each other.")
       .def_readonly("is_outlier", &Sample::is_outlier, "Whether fits leave the sample out.")
@@ -167,7 +172,10 @@ void bind_costs(py::module_& module) {
       .def_readonly("fixed_us", &LaneCost::fixed_us, "Time that is added to every block of a cut, in us.")
       .def_readonly("slowdown", &LaneCost::slowdown,
                     "From 1 on, a factor on a block's time while the other lane is busy. Below 1, a factor on the\n"
-                    "curve's time of every block of a cut.");
+                    "curve's time of every block of a cut.")
+      .def_readonly("start_us", &LaneCost::start_us,
+                    "Time of a run of the lane besides its blocks, in us: waking its threads, and hearing of their\n"
+                    "end. A run of both lanes takes that of both. 0 where nothing tells it.");
   py::class_<VariantCost>(module, "VariantCost", "What a block costs on both lanes with one variant.")
       .def_readonly("variant", &VariantCost::variant, "The variant.")
       .def_readonly("compute", &VariantCost::compute,

@@ -155,9 +155,9 @@ Result<std::vector<ComparedRow>> compare_models(const planner::CostModel& a, con
     compare_curves("collective, " + variant.variant.text() + ",", variant.communication.curve,
                    other->communication.curve, bytes, rows);
     const auto exactly = [](double us) { return TimeInterval{us, us, us}; };
-    if (variant.run_us > 0 && other->run_us > 0)
-      rows.push_back(compared_row("fixed cost of a run, " + variant.variant.text(), exactly(variant.run_us),
-                                  exactly(other->run_us)));
+    if (variant.overhead_us() > 0 && other->overhead_us() > 0)
+      rows.push_back(compared_row("fixed cost of a run, " + variant.variant.text(), exactly(variant.overhead_us()),
+                                  exactly(other->overhead_us())));
   }
   if (!rows.empty()) return rows;
   return Error{ErrorCode::NotFound, "B", "shares no variant and size with A: " + a.op.text() + " and " + b.op.text()};

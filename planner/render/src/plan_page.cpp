@@ -192,8 +192,11 @@ std::string model_page(const planner::CostModel& model, int width) {
     page += "  variant " + variant.variant.text() + "\n";
     page += curve_fields(is_matmul ? "CostMM" : "CostPool", variant.compute, width) +
             curve_fields("CostComm", variant.communication, width);
-    if (variant.run_us > 0)
-      page += fact_line("a run", time_text(variant.run_us) + " besides its blocks, where the lanes overlap", width);
+    if (variant.overhead_us() > 0)
+      page += fact_line("a run",
+                        time_text(variant.overhead_us()) + " besides its blocks" +
+                            (variant.run_us > 0 ? ", where the lanes overlap" : ""),
+                        width);
   }
   return page;
 }

@@ -129,7 +129,7 @@ class FreeListSearch {
   [[nodiscard]] Cut search(double limit_us, bool is_count_capped) {
     best_us_ = limit_us;
     states_.assign(points_.size(), {});
-    states_[0].push_back({PipelineState::start(local_us_, contention_, cost_.run_us)});
+    states_[0].push_back({PipelineState::start(local_us_, contention_, cost_.overhead_us())});
     int best_parent = -1, best_point = -1;
     for (std::size_t at = 0; at < last(); ++at) {
       for (std::size_t i = 0; i < states_[at].size(); ++i) {

@@ -63,7 +63,7 @@ class MemberScore {
         contention_(problem.slowdown(cost)),
         objective_(problem, cost),
         passing_(problem, cost),
-        run_us_(cost.run_us) {}
+        overhead_us_(cost.overhead_us()) {}
 
   [[nodiscard]] const BlockPassing& passing() const noexcept { return passing_; }
 
@@ -90,7 +90,7 @@ class MemberScore {
   [[nodiscard]] double makespan_us(const BlockSplit& m, double local_us, const PathShare& each,
                                    const PathShare& odd) const noexcept {
     const auto others = static_cast<double>(m.long_count - 1);
-    const double stay_us = run_us_ + local_us, change_us = run_us_ + contention_.kappa * local_us;
+    const double stay_us = overhead_us_ + local_us, change_us = overhead_us_ + contention_.kappa * local_us;
     // The change of lanes in the first or in the last of the long blocks.
     const double early_us = each.change + others * each.behind, late_us = others * each.before + each.change;
     const double behind_us = others * each.behind + each.behind;
@@ -122,7 +122,7 @@ class MemberScore {
   Contention contention_;
   Objective objective_;
   BlockPassing passing_;
-  double run_us_; ///< VariantCost::run_us
+  double overhead_us_;
 };
 
 } // namespace mc2::planner::strategies

@@ -19,12 +19,12 @@ struct BlockTimes {
   std::vector<double> second_us;
   std::vector<Slices> slices;           ///< one entry for each block
   Schedule schedule = Schedule::Serial; ///< LocalFirst: the local part is block 0
-  double run_us = 0;                    ///< time of the run besides its blocks
+  double overhead_us = 0;               ///< time of the run besides its blocks
 
   /// Makespan with every block of a lane stretched by the lane's factor.
   [[nodiscard]] double stretched_us(double first, double second, const Slowdown& slowdown) const noexcept {
     const Contention contention(slowdown);
-    PipelineState state = PipelineState::start(0, contention, run_us);
+    PipelineState state = PipelineState::start(0, contention, overhead_us);
     for (std::size_t i = 0; i < first_us.size(); ++i)
       state.pass(std::max(0.0, first) * first_us[i], std::max(0.0, second) * second_us[i], contention, slices[i]);
     return state.second_path_us;
@@ -115,7 +115,7 @@ BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Bl
   times.rows = passing.passing_rows(cut);
   if (overlaps) {
     times.schedule = overlapping_schedule(problem.op, cost.variant, cut);
-    times.run_us = cost.run_us;
+    times.overhead_us = cost.overhead_us();
   }
   const bool is_local_first = times.schedule == Schedule::LocalFirst;
   if (is_local_first) {
@@ -147,7 +147,7 @@ BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Cu
 Timeline timeline_of(const Problem& problem, const VariantCost& cost, const BlockPassing& passing,
                      const BlockTimes& times, const Cut& cut) {
   Timeline timeline = simulate(times.first_us, times.second_us, problem.slowdown(cost), times.slices);
-  timeline.makespan_us += times.run_us;
+  timeline.makespan_us += times.overhead_us;
   if (times.rows.size() == cut.block_rows.size()) return timeline;
   timeline.first = passing.spans_of_blocks(cut, timeline.first);
   timeline.second = passing.spans_of_blocks(cut, timeline.second);
@@ -260,11 +260,17 @@ LaneLengths serial_lengths(const Problem& problem, const VariantCost& serial) {
   return lengths;
 }
 
+/// By how much a run of both lanes may take longer or shorter because of what it does besides its blocks.
+double start_half_width_us(const VariantCost& cost) {
+  const auto of_lane = [](const LaneCost& lane) { return lane.start_interval * lane.start_us; };
+  return std::hypot(of_lane(cost.compute), of_lane(cost.communication));
+}
+
 /// @param beyond beyond_spread() of the cut
 void fill_interval(const Problem& problem, const VariantCost& cost, const BlockTimes& times, double beyond,
                    Estimate& estimate) {
   const auto width_us = [&](double sign) {
-    return std::hypot(half_width_us(problem, cost, times, sign), beyond * estimate.us);
+    return std::hypot(half_width_us(problem, cost, times, sign), beyond * estimate.us, start_half_width_us(cost));
   };
   estimate.low_us = std::max(0.0, estimate.us - width_us(-1));
   estimate.high_us = estimate.us + width_us(+1);
@@ -275,7 +281,7 @@ double routed_overlapped_us(const Problem& problem, const VariantCost& cost, con
   const bool has_local_part = problem.traits.has_local_part;
   BlockTimes times;
   times.rows = {problem.rows};
-  times.run_us = cost.run_us;
+  times.overhead_us = cost.overhead_us();
   times.first_us.resize(has_local_part ? 2 : 1);
   times.second_us.resize(times.first_us.size());
   times.slices.assign(times.first_us.size(), slices);
@@ -289,7 +295,7 @@ double overlapped_us(const Problem& problem, const VariantCost& cost, const Bloc
   if (!problem.traits.has_local_part && slices.count() == 1) return std::numeric_limits<double>::infinity();
   const Contention contention(problem.slowdown(cost));
   if (problem.routed) return routed_overlapped_us(problem, cost, slices);
-  PipelineState state = PipelineState::start(cost.local_us(problem.op), contention, cost.run_us);
+  PipelineState state = PipelineState::start(cost.local_us(problem.op), contention, cost.overhead_us());
   const bool hands_over = slices.count() > 1;
   state.pass(problem.lane_us(cost, true, problem.rows, hands_over),
              problem.lane_us(cost, false, problem.rows, hands_over), contention, slices);

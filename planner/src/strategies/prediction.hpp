@@ -61,10 +61,14 @@ struct Problem {
   [[nodiscard]] double communication_us(const VariantCost& cost, std::int64_t block_rows) const noexcept {
     return communication_us(cost, static_cast<double>(block_rows));
   }
-  /// The uncut parts of a serial run; with unequal splits, those of the rank that takes longest.
+  /// The uncut parts of a serial run, each with its lane's start; with unequal splits, those of the rank that takes
+  /// longest.
   [[nodiscard]] SerialParts serial_parts(const VariantCost& cost) const {
-    if (routed) return routed_serial_parts(cost);
-    return {full_compute_us(cost), communication_us(cost, rows)};
+    SerialParts parts =
+        routed ? routed_serial_parts(cost) : SerialParts{full_compute_us(cost), communication_us(cost, rows)};
+    if (&cost != serial_cost) parts.compute_us += cost.compute.start_us; // the time of a known run holds its start
+    parts.communication_us += cost.communication.start_us;
+    return parts;
   }
   /// Whether serial may be predicted by this variant. If a variant's serial run was measured, only by that one: beside
   /// a measurement, other variants' serial times are guesses.
@@ -108,7 +112,7 @@ struct Problem {
   }
 
  private:
-  /// Time of the uncut matmul with equal splits.
+  /// Time of the uncut matmul with equal splits, without its lane's start unless the serial run is known.
   [[nodiscard]] double full_compute_us(const VariantCost& cost) const {
     if (&cost == serial_cost) return known_serial_compute_us;
     if (multiplies_at_once && !cost.local_compute) return compute_us(cost, all_rows());

@@ -83,11 +83,12 @@ inline constexpr auto kFields<CostCurve> = std::tuple(field("axis", &CostCurve::
                                                       field("quality", &CostCurve::quality));
 
 template <>
-inline constexpr auto kFields<planner::LaneCost> = std::tuple(field("curve", &planner::LaneCost::curve),
-                                                              field("fixed_us", &planner::LaneCost::fixed_us),
-                                                              field("slowdown", &planner::LaneCost::slowdown),
-                                                              field_if_set("slowdown_interval",
-                                                                           &planner::LaneCost::slowdown_interval));
+inline constexpr auto kFields<planner::LaneCost> =
+    std::tuple(field("curve", &planner::LaneCost::curve), field("fixed_us", &planner::LaneCost::fixed_us),
+               field("slowdown", &planner::LaneCost::slowdown),
+               field_if_set("slowdown_interval", &planner::LaneCost::slowdown_interval),
+               field_if_set("start_us", &planner::LaneCost::start_us),
+               field_if_set("start_interval", &planner::LaneCost::start_interval));
 
 template <>
 inline constexpr auto kFields<planner::CostStep> =

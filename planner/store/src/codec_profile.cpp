@@ -18,7 +18,8 @@ inline constexpr auto kFields<planner::Sample> =
                field("message_bytes", &planner::Sample::message_bytes, at_least(0)),
                field("time_ns", &planner::Sample::time, kSampleNs),
                field("slowest_rank", &planner::Sample::slowest_rank, at_least(0)),
-               field("round", &planner::Sample::round, at_least(0)), field("is_outlier", &planner::Sample::is_outlier));
+               field("round", &planner::Sample::round, at_least(0)), field("is_outlier", &planner::Sample::is_outlier),
+               field_if_set("start_ns", &planner::Sample::start, kSampleNs));
 
 template <>
 inline constexpr auto kFields<planner::Profile> = std::tuple(

@@ -402,6 +402,8 @@ export interface ModelLane {
   fixed_us: number;
   slowdown: number;
   slowdown_interval?: number;
+  start_us?: number;
+  start_interval?: number;
 }
 
 export interface Op {

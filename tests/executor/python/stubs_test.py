@@ -41,7 +41,11 @@ DOCUMENTS = [
     ("common#op", mc2.OpSpec, {"world_size": "ranks"}),
     ("common#variant", mc2.Variant, {}),
     ("profile", mc2.Profile, {}),
-    ("profile#sample", mc2.Sample, {"block_columns": "block_rows", "slowest_rank": None, "time_ns": "time_us"}),
+    (
+        "profile#sample",
+        mc2.Sample,
+        {"block_columns": "block_rows", "slowest_rank": None, "start_ns": "start_us", "time_ns": "time_us"},
+    ),
     ("fingerprint", mc2.Fingerprint, {}),
 ]
 

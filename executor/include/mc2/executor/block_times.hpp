@@ -25,6 +25,12 @@ struct BlockTime {
 /// The record must have at least `full_count` >= 1 blocks.
 [[nodiscard]] BlockTime mean_block(const RunRecord& record, planner::Component component, std::size_t full_count);
 
+/// Time of a run besides the work of the lane that ran alone in it: its record's wall time without the time from the
+/// lane's first start to its last end, on the rank where that is longest. 0 where the record's wall time begins with
+/// the lane, as that of a GPU's clock does.
+/// @param record of RunMode::ComputeOnly or CommunicationOnly, as `component` says
+[[nodiscard]] std::chrono::nanoseconds start_time(const RunRecord& record, planner::Component component);
+
 /// The time of a block while the other lane works from its start to its end, from a RunMode::Independent record. A lane
 /// that is s times slower while the other works takes total = alone_us + overlap (1 - 1/s) for blocks that take
 /// alone_us alone and overlap the other lane's work for `overlap`. Solving for s uses only the time that both lanes

@@ -77,6 +77,10 @@ struct LaneCost {
   double slowdown = 1; ///< kLeastSlowdown to kMaxSlowdown
   /// Relative half-width of the 90 % interval of a slow-down that was assumed; 0 for one that was measured.
   double slowdown_interval = 0;
+  /// Time of a run of this lane besides its blocks, for the caller: waking the lane's threads, and hearing of their
+  /// end. A run of both lanes takes the start_us of both, cut or not. 0 where nothing tells it.
+  double start_us = 0;
+  double start_interval = 0; ///< relative half-width of the 90 % interval of start_us
 
   /// Time of a cut's blocks over their time alone, while the other lane rests.
   [[nodiscard]] double block_factor() const noexcept { return std::min(1.0, slowdown); }
@@ -106,6 +110,8 @@ struct VariantCost {
   std::optional<CostCurve> local_compute = std::nullopt;
   /// Time that a run whose lanes overlap takes besides its blocks; not 0 only for variants with has_run_cost().
   double run_us = 0;
+  /// Time of a run whose lanes overlap besides its blocks: run_us and the start_us of both lanes.
+  [[nodiscard]] double overhead_us() const noexcept { return run_us + compute.start_us + communication.start_us; }
   /// What races left open: independent changes, each the half-width of a 90 % interval. Empty before any race.
   std::vector<CostStep> open_steps = {};
 
@@ -114,7 +120,8 @@ struct VariantCost {
   [[nodiscard]] double least_slowdown(Lane lane) const noexcept;
   /// Time of the local part of `op` in us; 0 for a kind without one.
   [[nodiscard]] double local_us(const OpSpec& op) const;
-  /// Time of each lane of the uncut `op` alone, in us. The local part is added to the compute lane as a second matmul.
+  /// Time of a run of each lane of the uncut `op` alone, in us, start_us included. The local part is added to the
+  /// compute lane as a second matmul.
   [[nodiscard]] double uncut_compute_us(const OpSpec& op) const;
   [[nodiscard]] double uncut_communication_us(const OpSpec& op) const;
   /// The same in blocks of these lengths, one after the other.

@@ -41,14 +41,17 @@ struct Sample {
   int slowest_rank = 0;
   int round = 0;           ///< samples of one round were taken within moments of each other
   bool is_outlier = false; ///< kept and reported, but not fitted
+  /// Time of the iteration besides its blocks, as its caller waited for it (LaneCost::start_us); 0 where nothing tells
+  /// it.
+  std::chrono::nanoseconds start{0};
 
   /// The x of this sample on its curve: rows for a matmul, bytes for a collective.
   [[nodiscard]] std::int64_t size() const noexcept {
     return component == Component::Matmul ? block_rows : message_bytes;
   }
   [[nodiscard]] double time_us() const noexcept { return to_us(time); }
-  /// Errors: InvalidSpec naming an empty variant, a size or number outside its range, a matmul with bytes, or a time
-  /// outside 1 ns to kMaxTimeUs.
+  /// Errors: InvalidSpec naming an empty variant, a size or number outside its range, a matmul with bytes, a time
+  /// outside 1 ns to kMaxTimeUs, or a start outside 0 to kMaxTimeUs.
   [[nodiscard]] Result<void> validate() const;
   bool operator==(const Sample&) const = default;
 };
