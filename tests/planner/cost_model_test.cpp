@@ -93,8 +93,22 @@ TEST(CostModel, EveryRunTakesTheStartOfTheLanesThatRun) {
   EXPECT_DOUBLE_EQ(uncut.makespan.us, 164);
   for (const Cut& cut : {Cut{{16, 48}}, Cut{{32, 16, 16}}}) {
     const double blocks_us = predict_cut(model.op, blocks, variant, cut).value().makespan.us;
-    EXPECT_DOUBLE_EQ(predict_cut(model.op, model, variant, cut).value().makespan.us, blocks_us + 38) << cut.text();
+    const Plan plan = predict_cut(model.op, model, variant, cut).value();
+    EXPECT_DOUBLE_EQ(plan.makespan.us, blocks_us + 38) << cut.text();
+    const auto& [first, second, makespan_us, overlap_us] = plan.timeline;
+    EXPECT_EQ(first.front().start_us, 0);
+    EXPECT_DOUBLE_EQ(first.front().end_us, 30 + 10 + static_cast<double>(cut.block_rows.front()));
+    EXPECT_DOUBLE_EQ(second.front().start_us, first.front().end_us);
+    EXPECT_DOUBLE_EQ(second.back().end_us, makespan_us);
+    EXPECT_TRUE(plan.validate());
   }
+  // A timeline with an own shard, which is on the second lane alone, has room for both starts, too.
+  CostModel gather = testing::all_gather_model();
+  gather.variants[0].compute.start_us = 8;
+  gather.variants[0].communication.start_us = 30;
+  const Plan gathered = predict_cut(gather.op, gather, {{128, 128}}).value();
+  EXPECT_TRUE(gathered.validate()) << gathered.validate().error().text();
+  EXPECT_DOUBLE_EQ(gathered.timeline.second.back().end_us, gathered.timeline.makespan_us);
   // A start that is off by 50 and 75 %, i.e. by 15 and 6 us, widens the interval of every run alike.
   model.variants[0].compute.start_interval = 0.5;
   model.variants[0].communication.start_interval = 0.75;

@@ -143,11 +143,28 @@ BlockTimes block_times(const Problem& problem, const VariantCost& cost, const Cu
   return block_times(problem, cost, BlockPassing(problem, cost), cut);
 }
 
+/// Lengthens the first lane's first block by that lane's start, and the second lane's last block by the other's: each
+/// lane is then busy for what a run of it alone takes.
+/// @param local_count  1 if block 0 is the local part, else 0
+void add_starts(const Slowdown& starts_us, std::size_t local_count, Timeline& timeline) {
+  for (auto* lane : {&timeline.first, &timeline.second})
+    for (Span& block : *lane) {
+      block.start_us += starts_us.first;
+      block.end_us += starts_us.first;
+    }
+  if (local_count > 0) timeline.first.front() = {0, 0}; // the local part is none of the first lane's
+  timeline.first[local_count].start_us = 0;
+  timeline.second.back().end_us += starts_us.second;
+}
+
 /// When each of the cut's blocks is on each lane, also of blocks that pass together.
 Timeline timeline_of(const Problem& problem, const VariantCost& cost, const BlockPassing& passing,
                      const BlockTimes& times, const Cut& cut) {
   Timeline timeline = simulate(times.first_us, times.second_us, problem.slowdown(cost), times.slices);
   timeline.makespan_us += times.overhead_us;
+  if (times.overhead_us > 0)
+    add_starts(problem.in_lane_order(cost.compute.start_us, cost.communication.start_us),
+               times.first_us.size() - times.rows.size(), timeline);
   if (times.rows.size() == cut.block_rows.size()) return timeline;
   timeline.first = passing.spans_of_blocks(cut, timeline.first);
   timeline.second = passing.spans_of_blocks(cut, timeline.second);

@@ -187,14 +187,15 @@ Error missing_times(const Profile& profile, const Series& series) {
 
 /// Sets the cost of a run besides its blocks. One run's differs from the next's by as much as from another day's, so
 /// the interval is that of single runs.
-void fit_start(const Profile& profile, const Series& series, planner::LaneCost& lane) {
+/// @param q  the quantile that the curves are fitted to
+void fit_start(const Profile& profile, const Series& series, double q, planner::LaneCost& lane) {
   constexpr double kLow = 0.05, kHigh = 0.95; // the ends of a 90 % interval
   std::vector<double> starts_us;
   for (const Sample& sample : profile.samples)
     if (is_of(sample, series, Context::Alone) && sample.start.count() > 0)
       starts_us.push_back(planner::to_us(sample.start));
   if (starts_us.empty()) return;
-  lane.start_us = quantile(starts_us, 0.5);
+  lane.start_us = quantile(starts_us, q);
   const double half_range_us = (quantile(starts_us, kHigh) - quantile(starts_us, kLow)) / 2;
   lane.start_interval = std::min(half_range_us / lane.start_us, planner::kMaxCurveInterval);
 }
@@ -209,7 +210,7 @@ Result<planner::LaneCost> fit_lane(const Profile& profile, const Series& series,
   note_samples(profile, series, points, notes);
   planner::LaneCost lane{std::move(curve).value()};
   fit_slowdown(profile, series, lane, notes);
-  fit_start(profile, series, lane);
+  fit_start(profile, series, options.quantile, lane);
   return lane;
 }
 
