@@ -119,8 +119,6 @@ CostModel alone_at_speed(CostModel model, const OpSpec& op, const TimedLanes& ti
                   const double of_curve = model.anchored_interval ? 0 : curve.curve_interval();
                   curve.relative_interval = joined_interval(of_times, of_curve);
                 });
-  model.variants.front().compute.start_interval = times.compute_interval;
-  model.variants.front().communication.start_interval = times.communication_interval;
   return model;
 }
 

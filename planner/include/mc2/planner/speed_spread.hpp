@@ -101,8 +101,9 @@ struct TimedLanes {
 
 /// The model at the present speed of the machine: each variant's curves are scaled so that the blocks that were run
 /// take the timed values. Variants that were not timed are left out. The interval of a curve is that of its time,
-/// joined with curve_interval() unless the model has an anchored interval, which widens its plans instead.
-/// Errors: NotFound if no variant of the model was timed; InvalidSpec for a time that is not positive and finite.
+/// joined with curve_interval() unless the model has an anchored interval, which widens its plans instead. A start
+/// keeps its own: a lane that runs alone does not tell how much of it a run of both takes. Errors: NotFound if no
+/// variant of the model was timed; InvalidSpec for a time that is not positive and finite.
 [[nodiscard]] Result<CostModel> at_speed(const CostModel& model, const OpSpec& op, std::span<const TimedLanes> times);
 
 /// Half-widths of 90 % intervals of a plan's makespan at known times of the uncut parts, relative. 0 for a model that
